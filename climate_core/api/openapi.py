@@ -12,7 +12,7 @@ from climate_common import limits
 from climate_core import policies
 from climate_core.api import microversion
 from climate_core.api.route import JSON, Route, Table
-from climate_core.api.schemas import common, lease, reservation
+from climate_core.api.schemas import common, leases, reservations
 from climate_core.plugins import base
 
 _TOKEN: Final = 'token'
@@ -37,10 +37,10 @@ _OTHER_VARIABLES: Final = {
 }
 #: Schemas that have a name of their own in the document.
 _NAMES: Final = {
-    id(lease.SHOWN): 'Lease',
-    id(lease.CREATE): 'NewLease',
-    id(reservation.SHOWN): 'Reservation',
-    id(reservation.CREATE): 'NewReservation',
+    id(leases.SHOWN): 'Lease',
+    id(leases.CREATE): 'NewLease',
+    id(reservations.SHOWN): 'Reservation',
+    id(reservations.CREATE): 'NewReservation',
     id(common.ERROR): 'Error',
 }
 
@@ -99,12 +99,12 @@ def document(
 
 
 def _schemas(plugins: Mapping[str, type[base.ResourcePlugin]]) -> dict[str, Any]:
-    kinds = [reservation.of_plugin(each) for each in plugins.values()]
+    kinds = [reservations.of_plugin(each) for each in plugins.values()]
     return {
-        'Lease': _inside(lease.SHOWN),
-        'NewLease': _inside(lease.CREATE),
-        'Reservation': _inside(reservation.SHOWN),
-        'NewReservation': {'oneOf': kinds} if kinds else _inside(reservation.CREATE),
+        'Lease': _inside(leases.SHOWN),
+        'NewLease': _inside(leases.CREATE),
+        'Reservation': _inside(reservations.SHOWN),
+        'NewReservation': {'oneOf': kinds} if kinds else _inside(reservations.CREATE),
         'Error': _inside(common.ERROR),
     }
 
@@ -163,7 +163,7 @@ def _answer(
     if schema is None:
         return {'description': 'It is as it was.' if status == 304 else 'Done.'}
     answer: dict[str, Any] = {'description': 'Success.', **_content(schema, media)}
-    return answer | {'links': links} if schema is lease.ONE else answer
+    return answer | {'links': links} if schema is leases.ONE else answer
 
 
 def _links(routes: Table) -> dict[str, Any]:

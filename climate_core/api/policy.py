@@ -13,7 +13,6 @@ from climate_core import conf as configuration
 from climate_core import exceptions, policies
 from climate_core.context import RequestContext
 from climate_core.lease.model import Lease
-from climate_core.policies import leases
 
 
 def make(conf: cfg.ConfigOpts) -> policy.Enforcer:
@@ -76,7 +75,7 @@ def authorize_lease(
     :raises climate_core.exceptions.Forbidden: the caller may see it, but not do this
     """
     target = {'project_id': lease.project_id, 'user_id': lease.user_id}
-    if not allows(enforcer, context, leases.GET, target):
+    if not allows(enforcer, context, policies.GET_LEASES, target):
         raise exceptions.LeaseNotFound(f'Lease {lease.id} was not found.')
-    if rule != leases.GET:
+    if rule != policies.GET_LEASES:
         authorize(enforcer, context, rule, target, field)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole API as one table. The reference in the documents is made from it too."""
 
+from climate_core import policies
 from climate_core.api import etag
 from climate_core.api.handlers import (
     availability,
@@ -17,28 +18,11 @@ from climate_core.api.handlers import (
     usage,
 )
 from climate_core.api.route import Route, Table
-from climate_core.api.schemas import availability as availability_schema
 from climate_core.api.schemas import calendar as calendar_schema
-from climate_core.api.schemas import (
-    feed,
-    lease,
-    lease_query,
-    plugin,
-    registered,
-    reservation,
-    version,
-)
-from climate_core.api.schemas import history as history_schema
-from climate_core.api.schemas import limits as limits_schema
+from climate_core.api.schemas import common, registered
+from climate_core.api.schemas import leases as lease_schemas
+from climate_core.api.schemas import reservations as reservation_schemas
 from climate_core.api.schemas import usage as usage_schema
-from climate_core.policies import availability as availability_rules
-from climate_core.policies import calendar as calendar_rules
-from climate_core.policies import feeds as feed_rules
-from climate_core.policies import leases as lease_rules
-from climate_core.policies import limits as limits_rules
-from climate_core.policies import plugins as plugin_rules
-from climate_core.policies import reservations as reservation_rules
-from climate_core.policies import usage as usage_rules
 from climate_hosts import policies as host_rules
 from climate_hosts.api import host_schemas, hosts
 from climate_networks.api import floatingip_schemas, floatingips, network_schemas, networks
@@ -47,62 +31,78 @@ from climate_networks.policies import networks as network_rules
 
 ROUTES: Table = {
     '/': {
-        'GET': Route(root.versions, 300, response_schema=version.MANY, operation='root.versions')
+        'GET': Route(
+            root.versions, 300, response_schema=common.ALL_VERSIONS, operation='root.versions'
+        )
     },
     '/v1': {
-        'GET': Route(root.version, 200, response_schema=version.ONE, operation='root.version')
+        'GET': Route(
+            root.version, 200, response_schema=common.ONE_VERSION, operation='root.version'
+        )
     },
     '/v1/leases': {
         'GET': Route(
             lease_list.list_,
             200,
-            lease_rules.GET,
-            response_schema=lease.MANY,
-            query=lease_query.MANY,
+            policies.GET_LEASES,
+            response_schema=lease_schemas.MANY,
+            query=lease_schemas.LIST_QUERY,
             operation='lease_list.list',
         ),
         'POST': Route(
             leases.create,
             201,
-            lease_rules.CREATE,
-            lease.CREATE,
-            lease.ONE,
-            query=lease.CREATE_QUERY,
-            headers=lease.CREATE_HEADERS,
-            also={200: lease.DRY_RUN},
+            policies.CREATE_LEASE,
+            lease_schemas.CREATE,
+            lease_schemas.ONE,
+            query=lease_schemas.CREATE_QUERY,
+            headers=lease_schemas.CREATE_HEADERS,
+            also={200: lease_schemas.DRY_RUN},
         ),
     },
     '/v1/leases/{lease_id}': {
         'GET': Route(
-            leases.show, 200, lease_rules.GET, response_schema=lease.ONE, query=lease_query.ONE
+            leases.show,
+            200,
+            policies.GET_LEASES,
+            response_schema=lease_schemas.ONE,
+            query=lease_schemas.SHOW_QUERY,
         ),
         'PUT': Route(
             leases.update,
             200,
-            lease_rules.UPDATE,
-            lease.UPDATE,
-            lease.ONE,
+            policies.UPDATE_LEASE,
+            lease_schemas.UPDATE,
+            lease_schemas.ONE,
             headers=etag.HEADERS,
         ),
-        'DELETE': Route(leases.delete, 204, lease_rules.DELETE, headers=etag.HEADERS),
+        'DELETE': Route(leases.delete, 204, policies.DELETE_LEASE, headers=etag.HEADERS),
     },
     '/v1/leases/{lease_id}/start': {
         'POST': Route(
-            leases.start, 202, lease_rules.START, response_schema=lease.ONE, headers=etag.HEADERS
+            leases.start,
+            202,
+            policies.START_LEASE,
+            response_schema=lease_schemas.ONE,
+            headers=etag.HEADERS,
         ),
     },
     '/v1/leases/{lease_id}/end': {
         'POST': Route(
-            leases.end, 202, lease_rules.END, response_schema=lease.ONE, headers=etag.HEADERS
+            leases.end,
+            202,
+            policies.END_LEASE,
+            response_schema=lease_schemas.ONE,
+            headers=etag.HEADERS,
         ),
     },
     '/v1/leases/{lease_id}/history': {
         'GET': Route(
             history.list_,
             200,
-            lease_rules.HISTORY,
-            response_schema=history_schema.MANY,
-            query=history_schema.QUERY,
+            policies.GET_LEASE_HISTORY,
+            response_schema=lease_schemas.HISTORY,
+            query=lease_schemas.HISTORY_QUERY,
             operation='history.list',
         ),
     },
@@ -110,9 +110,9 @@ ROUTES: Table = {
         'POST': Route(
             reservations.create,
             201,
-            reservation_rules.CREATE,
-            reservation.CREATE,
-            reservation.ONE,
+            policies.CREATE_RESERVATION,
+            reservation_schemas.CREATE,
+            reservation_schemas.ONE,
             headers=etag.HEADERS,
         ),
     },
@@ -120,18 +120,20 @@ ROUTES: Table = {
         'PUT': Route(
             reservations.update,
             200,
-            reservation_rules.UPDATE,
-            reservation.CHANGE,
-            reservation.ONE,
+            policies.UPDATE_RESERVATION,
+            reservation_schemas.CHANGE,
+            reservation_schemas.ONE,
             headers=etag.HEADERS,
         ),
-        'DELETE': Route(reservations.delete, 204, reservation_rules.DELETE, headers=etag.HEADERS),
+        'DELETE': Route(
+            reservations.delete, 204, policies.DELETE_RESERVATION, headers=etag.HEADERS
+        ),
     },
     '/v1/os-hosts': {
         'GET': Route(
             hosts.list_,
             200,
-            plugin_rules.GET,
+            policies.GET_PLUGINS,
             response_schema=host_schemas.MANY,
             query=host_schemas.QUERY,
         ),
@@ -270,9 +272,9 @@ ROUTES: Table = {
         'GET': Route(
             availability.get,
             200,
-            availability_rules.GET,
-            response_schema=availability_schema.MANY,
-            query=availability_schema.QUERY,
+            policies.GET_AVAILABILITY,
+            response_schema=calendar_schema.WINDOWS,
+            query=calendar_schema.AVAILABILITY_QUERY,
             operation='availability.get',
         ),
     },
@@ -280,7 +282,7 @@ ROUTES: Table = {
         'GET': Route(
             calendar.get,
             200,
-            calendar_rules.GET,
+            policies.GET_CALENDAR,
             response_schema=calendar_schema.SHOWN,
             query=calendar_schema.QUERY,
             headers=etag.IF_NONE_MATCH,
@@ -288,16 +290,22 @@ ROUTES: Table = {
         ),
     },
     '/v1/feeds': {
-        'GET': Route(feeds.list_, 200, feed_rules.GET, response_schema=feed.MANY),
-        'POST': Route(feeds.create, 201, feed_rules.CREATE, feed.CREATE, feed.CREATED),
+        'GET': Route(feeds.list_, 200, policies.GET_FEEDS, response_schema=calendar_schema.FEEDS),
+        'POST': Route(
+            feeds.create,
+            201,
+            policies.CREATE_FEED,
+            calendar_schema.CREATE_FEED,
+            calendar_schema.FEED_CREATED,
+        ),
     },
-    '/v1/feeds/{feed_id}': {'DELETE': Route(feeds.delete, 204, feed_rules.DELETE)},
+    '/v1/feeds/{feed_id}': {'DELETE': Route(feeds.delete, 204, policies.DELETE_FEED)},
     feeds.PATH: {
         'GET': Route(
             feeds.read,
             200,
             response_schema={'type': 'string'},
-            query=feed.READ_QUERY,
+            query=calendar_schema.FEED_QUERY,
             headers=etag.IF_NONE_MATCH,
             also={304: None},
             media='text/calendar',
@@ -308,9 +316,9 @@ ROUTES: Table = {
         'GET': Route(
             limits.get,
             200,
-            limits_rules.GET,
-            response_schema=limits_schema.ONE,
-            query=limits_schema.QUERY,
+            policies.GET_LIMITS,
+            response_schema=usage_schema.LIMITS,
+            query=usage_schema.LIMITS_QUERY,
             operation='limits.get',
         ),
     },
@@ -318,7 +326,7 @@ ROUTES: Table = {
         'GET': Route(
             usage.get,
             200,
-            usage_rules.GET,
+            policies.GET_USAGE,
             response_schema=usage_schema.MANY,
             query=usage_schema.QUERY,
         ),
@@ -327,8 +335,8 @@ ROUTES: Table = {
         'GET': Route(
             plugins.list_,
             200,
-            plugin_rules.GET,
-            response_schema=plugin.MANY,
+            policies.GET_PLUGINS,
+            response_schema=reservation_schemas.PLUGINS,
             operation='plugins.list',
         )
     },

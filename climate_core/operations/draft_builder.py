@@ -14,7 +14,7 @@ from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from climate_common import resource_types
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.conf.delivery import parse_networks
 from climate_core.context import RequestContext
 from climate_core.db import leases
@@ -29,7 +29,6 @@ from climate_core.operations.idempotent_create import check_same_lease, detect_l
 from climate_core.operations.services import ExternalService
 from climate_core.plugins import resource_spec
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.policies import reservations
 
 
 @dataclasses.dataclass
@@ -109,7 +108,7 @@ class DraftBuilder:
         """Build a reservation that joins a lease of the same project; else LeaseNotFound."""
         now = self.clock.now()
         lease = self.database.read(leases.get, lease_id)
-        check_allowed(context, reservations.CREATE, lease)
+        check_allowed(context, policies.CREATE_RESERVATION, lease)
         if lease.project_id != context.project_id:
             raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
         is_now = creates_now(lease.kind, lease.start_date, now)

@@ -15,7 +15,7 @@ from typing import Any
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.cloud import errors
 from climate_core.context import RequestContext
 from climate_core.db import feeds as db
@@ -24,7 +24,6 @@ from climate_core.db.engine import Database
 from climate_core.lease import feeds
 from climate_core.operations.operator_registration import require_services
 from climate_core.operations.services import TrustService
-from climate_core.policies import feeds as rules
 
 LOG = log.getLogger(__name__)
 
@@ -89,7 +88,7 @@ class FeedOperations:
         """
         feed = self.database.read(db.find, feed_id)
         if feed is not None:
-            if not context.may(rules.DELETE, feed.project_id):
+            if not context.may(policies.DELETE_FEED, feed.project_id):
                 raise exceptions.FeedNotFound(f'Feed {feed_id} was not found.')
             self.database.write(db.delete, feed_id)
             self._release(feed.trust_id)

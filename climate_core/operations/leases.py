@@ -15,6 +15,7 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from climate_core import policies
 from climate_core.calendar.calendar import Calendar
 from climate_core.context import RequestContext
 from climate_core.lease import model, states, views
@@ -34,8 +35,6 @@ from climate_core.operations.shrink import LeaseShrinker
 from climate_core.operations.update import LeaseUpdater, RequestedChange
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
-from climate_core.policies import leases as lease_rules
-from climate_core.policies import reservations as reservation_rules
 from climate_hosts.operations.evacuation_planner import EvacuationPlanner
 from climate_hosts.operations.host_evacuation import HostEvacuation
 
@@ -174,7 +173,7 @@ class LeaseOperations:
         self.updater.write(
             'lease.delete',
             RequestedChange(
-                context, lease_rules.DELETE, lease_id, generation, lifecycle.delete_lease
+                context, policies.DELETE_LEASE, lease_id, generation, lifecycle.delete_lease
             ),
         )
 
@@ -185,7 +184,7 @@ class LeaseOperations:
         self.updater.write(
             'lease.start',
             RequestedChange(
-                context, lease_rules.START, lease_id, generation, lifecycle.start_lease
+                context, policies.START_LEASE, lease_id, generation, lifecycle.start_lease
             ),
         )
 
@@ -195,7 +194,9 @@ class LeaseOperations:
         """End a lease now, or cancel it before its start; it stays readable."""
         self.updater.write(
             'lease.end',
-            RequestedChange(context, lease_rules.END, lease_id, generation, lifecycle.end_lease),
+            RequestedChange(
+                context, policies.END_LEASE, lease_id, generation, lifecycle.end_lease
+            ),
         )
 
     @retry_if_lease_appeared
@@ -242,6 +243,6 @@ class LeaseOperations:
         def change(lease: model.Lease, now: datetime.datetime) -> Change:
             return reservations.remove_reservation(lease, reservation_id, now)
 
-        rule = reservation_rules.DELETE
+        rule = policies.DELETE_RESERVATION
         requested = RequestedChange(context, rule, lease_id, generation, change)
         self.updater.write('reservation.delete', requested)

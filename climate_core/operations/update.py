@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import orm
 
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.concurrency import check_deadline, deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
@@ -34,8 +34,6 @@ from climate_core.operations.quota import Quota, count_added
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, LeaseShrinker
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.policies import leases as lease_rules
-from climate_core.policies import reservations as reservation_rules
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ class LeaseUpdater:
         places = enumerate(values.get('reservations') or ())
         requested = RequestedChange(
             context,
-            lease_rules.UPDATE,
+            policies.UPDATE_LEASE,
             lease_id,
             generation,
             functools.partial(self._change_lease, context, values, rules),
@@ -145,7 +143,7 @@ class LeaseUpdater:
             check_stored_bytes(lease, changed.lease)
             return recount_amounts(self._plugins, lease, changed, now)
 
-        rule = reservation_rules.UPDATE
+        rule = policies.UPDATE_RESERVATION
         requested = RequestedChange(context, rule, lease_id, generation, change)
         self.write('reservation.update', self._check_limits(requested))
 

@@ -16,12 +16,12 @@ import oslo_messaging as messaging
 from oslo_log import log
 
 from climate_core import exceptions
+from climate_core import policies as core_policies
 from climate_core.concurrency import ReservingLimit, check_deadline, deadline
 from climate_core.context import RpcSerializer
 from climate_core.db.engine import DATABASE_ERRORS, Stale, error_for_user
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
-from climate_core.policies import availability, feeds, leases
 from climate_core.rpc import client
 from climate_core.threads import received_at
 from climate_hosts import policies
@@ -185,7 +185,9 @@ class NetworkEndpoint(_Endpoint):
 class FeedEndpoint(_Endpoint):
     """The operations on feeds."""
 
-    create_feed = _read_method(FeedOperations.create_feed, allowed=_in_project(feeds.CREATE))
+    create_feed = _read_method(
+        FeedOperations.create_feed, allowed=_in_project(core_policies.CREATE_FEED)
+    )
     feed_roles = _read_method(FeedOperations.feed_roles)
     delete_feed = _read_method(FeedOperations.delete_feed)
 
@@ -225,11 +227,17 @@ class LeaseEndpoint(_Endpoint):
         self._nudged = nudged
 
     # These two nudge the engines themselves, if their lease is soon due.
-    create_lease = _read_method(LeaseOperations.create_lease, True, _in_project(leases.CREATE))
+    create_lease = _read_method(
+        LeaseOperations.create_lease, True, _in_project(core_policies.CREATE_LEASE)
+    )
     add_reservation = _read_method(LeaseOperations.add_reservation, reserves=True)
 
-    check_lease = _read_method(LeaseOperations.check_lease, True, _in_project(leases.CREATE))
-    find_windows = _read_method(LeaseOperations.find_windows, True, _in_project(availability.GET))
+    check_lease = _read_method(
+        LeaseOperations.check_lease, True, _in_project(core_policies.CREATE_LEASE)
+    )
+    find_windows = _read_method(
+        LeaseOperations.find_windows, True, _in_project(core_policies.GET_AVAILABILITY)
+    )
     update_lease = _write_method(LeaseOperations.update_lease)
     delete_lease = _write_method(LeaseOperations.delete_lease)
     start_lease = _write_method(LeaseOperations.start_lease)

@@ -4,7 +4,7 @@
 from typing import Any
 
 from climate_common import limits
-from climate_core.api.schemas import common, paging, registered, usage
+from climate_core.api.schemas import common, registered, usage
 from climate_hosts.domain import power
 
 _NAME, _FLAG = limits.NAME_SCHEMA, registered.FLAG
@@ -105,7 +105,7 @@ SHOWN: dict[str, Any] = {
     'required': list(_ALWAYS),
 }
 ONE: dict[str, Any] = common.envelope('host', SHOWN)
-MANY: dict[str, Any] = paging.many('hosts', SHOWN)
+MANY: dict[str, Any] = common.page_of('hosts', SHOWN)
 
 _NAME_FILTER: dict[str, Any] = {**_NAME, 'description': 'Only hosts with exactly this name.'}
 QUERY: dict[str, dict[str, Any]] = {
@@ -113,8 +113,8 @@ QUERY: dict[str, dict[str, Any]] = {
     'reservable': {'type': 'boolean', 'description': 'Only hosts that take promises, or not.'},
     'hypervisor_hostname': _NAME_FILTER,
     'service_name': {**_NAME, 'description': 'Only nodes of this nova-compute.'},
-    'limit': paging.LIMIT,
-    'marker': paging.marker('host'),
+    'limit': common.PAGE_LIMIT,
+    'marker': common.unit_marker('host'),
 }
 
 ALLOCATION: dict[str, Any] = common.closed(
@@ -137,12 +137,12 @@ ALLOCATION: dict[str, Any] = common.closed(
     }
 )
 ONE_ALLOCATION: dict[str, Any] = common.envelope('allocation', ALLOCATION)
-ALLOCATIONS: dict[str, Any] = paging.many('allocations', ALLOCATION)
+ALLOCATIONS: dict[str, Any] = common.page_of('allocations', ALLOCATION)
 ALLOCATIONS_QUERY: dict[str, dict[str, Any]] = {
     'lease_id': {**common.UUID, 'description': 'Only reservations of this lease.'},
     'reservation_id': {**common.UUID, 'description': 'Only this reservation.'},
-    'limit': paging.LIMIT,
-    'marker': paging.marker('host'),
+    'limit': common.PAGE_LIMIT,
+    'marker': common.unit_marker('host'),
 }
 
 PROPERTIES = registered.properties('hosts')

@@ -8,11 +8,10 @@ import webob
 from sqlalchemy import orm
 
 from climate_common import dates
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.api import extra_properties, paging, policy, registered, render, validation
 from climate_core.api.handlers import usage as lease_usage
 from climate_core.api.request import Backend, Request, answer
-from climate_core.policies import plugins as plugin_rules
 from climate_hosts import policies as rules
 from climate_hosts.api import host_schemas as schema
 from climate_hosts.db import host_power
@@ -37,7 +36,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
 
     One entry stands for all hosts of the cloud if the caller may not see them, or no pool has any.
     """
-    policy.authorize(backend.enforcer, request.context, plugin_rules.GET, {})
+    policy.authorize(backend.enforcer, request.context, policies.GET_PLUGINS, {})
     if not policy.allows(backend.enforcer, request.context, rules.GET, {}):
         return answer(200, {'hosts': [SHARED]})
     asked = request.parameters

@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from climate_core.api.schemas import common, paging
+from climate_core.api.schemas import common
 from climate_networks.domain import floatingips
 
 _ADDRESS: dict[str, Any] = {'type': 'string', 'minLength': 1, 'maxLength': 15}
@@ -51,10 +51,10 @@ CREATED: dict[str, Any] = common.closed(
     },
     ('floatingip',),
 )
-MANY: dict[str, Any] = paging.many('floatingips', SHOWN)
+MANY: dict[str, Any] = common.page_of('floatingips', SHOWN)
 QUERY: dict[str, dict[str, Any]] = {
     'floating_network_id': {**common.UUID, 'description': 'Only those of this network.'},
     'floating_ip_address': {**_ADDRESS, 'description': 'Only this address.'},
-    'limit': paging.LIMIT,
-    'marker': paging.marker('floating IP'),
+    'limit': common.PAGE_LIMIT,
+    'marker': common.unit_marker('floating IP'),
 }

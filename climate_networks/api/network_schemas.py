@@ -4,7 +4,7 @@
 from typing import Any
 
 from climate_common import limits
-from climate_core.api.schemas import common, paging, registered
+from climate_core.api.schemas import common, registered
 from climate_networks.domain import networks
 
 _TYPE: dict[str, Any] = {'type': 'string', 'enum': [*networks.TYPES]}
@@ -100,7 +100,7 @@ CREATED: dict[str, Any] = common.closed(
     },
     ('network',),
 )
-MANY: dict[str, Any] = paging.many('networks', SHOWN)
+MANY: dict[str, Any] = common.page_of('networks', SHOWN)
 PROPERTIES = registered.properties('segments')
 PROPERTIES_QUERY = registered.properties_query(
     'segments', 'climate:networks:get_private_properties'
@@ -118,6 +118,6 @@ QUERY: dict[str, dict[str, Any]] = {
         'maximum': _HIGHEST,
         'description': 'Only those with this number.',
     },
-    'limit': paging.LIMIT,
-    'marker': paging.marker('network segment'),
+    'limit': common.PAGE_LIMIT,
+    'marker': common.unit_marker('network segment'),
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of floating IPs."""
 
-from climate_core.policies.base import ADMIN, READER, rule
+from climate_core.policies.roles import ADMIN, READER, rule
 
 GET = 'climate:floatingips:get'
 CREATE = 'climate:floatingips:create'

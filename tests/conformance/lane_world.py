@@ -7,7 +7,7 @@ from typing import Any
 
 from climate_common import lanes, resource_types
 from climate_core.api import validation
-from climate_core.api.schemas import reservation
+from climate_core.api.schemas import reservations as reservation_schemas
 from climate_core.cloud import placement
 from climate_core.context import RequestContext
 from climate_core.db import reservations
@@ -91,7 +91,7 @@ class LaneWorld:
         body = {'name': start, 'start_date': start, 'end_date': end}
         wanted = self.ask(**values)
         shown = {**wanted, 'resource_type': resource_types.api_name(self.plugin.resource_type)}
-        validation.check(shown, reservation.of_plugin(self.kind.plugin), 'reservations[0]')
+        validation.check(shown, reservation_schemas.of_plugin(self.kind.plugin), 'reservations[0]')
         body['reservations'] = [wanted]
         return self.engine.lease(self.engine.operations.create_lease(self.user, body))
 

@@ -11,8 +11,8 @@ from cryptography.fernet import Fernet
 from climate_common import conditions, limits, sealing
 from climate_core import exceptions, notifications
 from climate_core.api import validation
-from climate_core.api.schemas import lease
-from climate_core.api.schemas import reservation as schemas
+from climate_core.api.schemas import leases as lease_schemas
+from climate_core.api.schemas import reservations as schemas
 from climate_core.cloud import errors, services
 from climate_core.db import history, leases
 from climate_core.lease import request as lease_request
@@ -393,7 +393,7 @@ def test_what_is_too_large_is_rejected_before_its_parts_are_checked(
 ) -> None:
     """Each of these takes 1.5 MB in a request, and its parts took up to six seconds."""
     with bounded(0.7, MEBIBYTES), pytest.raises(exceptions.BadRequest) as caught:
-        validation.check({**GOOD, **values}, lease.CREATE)
+        validation.check({**GOOD, **values}, lease_schemas.CREATE)
     assert caught.value.field == field
 
 
@@ -411,7 +411,7 @@ LONG_NAME = 'x' * 1_400_000
 @pytest.mark.parametrize(
     ('value', 'schema'),
     [
-        ({LONG_NAME: 1}, lease.CREATE),
+        ({LONG_NAME: 1}, lease_schemas.CREATE),
         ({LONG_NAME: 1}, {'type': 'object', 'additionalProperties': {'type': 'string'}}),
         (LONG_NAME, {'type': 'string', 'not': {'pattern': 'x'}}),
     ],

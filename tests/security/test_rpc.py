@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions, threads
+from climate_core import policies as core_policies
 from climate_core.context import RequestContext
 from climate_core.db import feeds as db_feeds
 from climate_core.db import leases, tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.policies import feeds, reservations
-from climate_core.policies import leases as rules
 from climate_core.rpc.client import ManagerClient
 from climate_core.service import ManagerService
 from climate_hosts import policies
@@ -94,24 +93,27 @@ def run(tmp_path: pathlib.Path, things: Things) -> Iterator[Callable[..., Manage
 
 #: What is asked of a lease, and the rule that must allow it.
 ON_LEASES: list[tuple[str, Call]] = [
-    (rules.UPDATE, lambda c, who, lease: c.update_lease(who, lease.id, {'name': 'mine'})),
-    (rules.DELETE, lambda c, who, lease: c.delete_lease(who, lease.id)),
-    (rules.START, lambda c, who, lease: c.start_lease(who, lease.id)),
-    (rules.END, lambda c, who, lease: c.end_lease(who, lease.id)),
     (
-        reservations.CREATE,
+        core_policies.UPDATE_LEASE,
+        lambda c, who, lease: c.update_lease(who, lease.id, {'name': 'mine'}),
+    ),
+    (core_policies.DELETE_LEASE, lambda c, who, lease: c.delete_lease(who, lease.id)),
+    (core_policies.START_LEASE, lambda c, who, lease: c.start_lease(who, lease.id)),
+    (core_policies.END_LEASE, lambda c, who, lease: c.end_lease(who, lease.id)),
+    (
+        core_policies.CREATE_RESERVATION,
         lambda c, who, lease: c.add_reservation(
             who, lease.id, {'resource_type': TYPE, 'resource_id': 'more'}
         ),
     ),
     (
-        reservations.UPDATE,
+        core_policies.UPDATE_RESERVATION,
         lambda c, who, lease: c.update_reservation(
             who, lease.id, lease.reservations[0].id, {'colour': 'red'}
         ),
     ),
     (
-        reservations.DELETE,
+        core_policies.DELETE_RESERVATION,
         lambda c, who, lease: c.remove_reservation(who, lease.id, lease.reservations[0].id),
     ),
 ]
@@ -133,7 +135,7 @@ def test_lease_on_which_the_policy_was_not_enforced_is_not_found(
         # An API of the release before does not say what it has enforced.
         'another project': user('project2'),
         'another lease': allowed(rule, 'project2'),
-        'another rule': allowed(rules.GET, 'project1', 'project1'),
+        'another rule': allowed(core_policies.GET_LEASES, 'project1', 'project1'),
         'nothing': RequestContext(
             user_id='user1', project_id='project1', granted={}, overwrite=False
         ),
@@ -150,7 +152,9 @@ def test_administrator_whom_the_policy_allows_it_changes_a_lease_of_another_proj
 ) -> None:
     manager = run()
     lease = manager.create('a')
-    manager.client.update_lease(allowed(rules.UPDATE, 'project1'), lease.id, {'name': 'moved'})
+    manager.client.update_lease(
+        allowed(core_policies.UPDATE_LEASE, 'project1'), lease.id, {'name': 'moved'}
+    )
     assert manager.read(lease.id).name == 'moved'
     manager.client.update_lease(user('admins', roles=['admin']), lease.id, {'name': 'again'})
     assert manager.read(lease.id).name == 'again'
@@ -178,7 +182,10 @@ def test_calls_of_operators_are_rejected_unless_the_policy_allows_them(
 ) -> None:
     manager = run()
     for rule, call in OF_OPERATORS:
-        for caller in (user(roles=['member', 'service']), allowed(rules.UPDATE, 'project1')):
+        for caller in (
+            user(roles=['member', 'service']),
+            allowed(core_policies.UPDATE_LEASE, 'project1'),
+        ):
             with pytest.raises(exceptions.Forbidden, match='not enforced the policy'):
                 call(manager.client, caller, None)
         try:
@@ -203,7 +210,7 @@ def test_request_for_something_new_is_rejected_unless_the_policy_was_asked(
 ) -> None:
     manager = run()
     with pytest.raises(exceptions.Forbidden, match='not enforced the policy'):
-        call(manager, allowed(rules.GET, 'project1', 'project1'))
+        call(manager, allowed(core_policies.GET_LEASES, 'project1', 'project1'))
     assert (manager.leases(), manager.trusts.made) == (0, 0)
 
 
@@ -213,7 +220,7 @@ def test_feed_of_another_user_is_not_read_or_deleted(run: Callable[..., Manager]
     feed_id = manager.service.database.read(db_feeds.of_user, 'user1', 'project1')[0].id
     assert token
     assert manager.client.feed_roles(user('project2', 'user2'), feed_id) == []
-    for caller in (user('project2'), allowed(feeds.DELETE, 'project2')):
+    for caller in (user('project2'), allowed(core_policies.DELETE_FEED, 'project2')):
         with pytest.raises(exceptions.FeedNotFound):
             manager.client.delete_feed(caller, feed_id)
     assert manager.client.feed_roles(user(), feed_id) == ['member']

@@ -7,12 +7,11 @@ from typing import Any
 import webob
 
 from climate_common import limits, resource_types
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.api import blazar, policy, validation
 from climate_core.api.handlers import reservations
 from climate_core.api.request import Backend, Request, answer
-from climate_core.api.schemas import availability as schema
-from climate_core.policies import availability as rules
+from climate_core.api.schemas import calendar as schema
 
 
 def get(backend: Backend, request: Request) -> webob.Response:
@@ -26,7 +25,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
     """
     context, values = request.context, dict(request.parameters)
     target = {'project_id': context.project_id, 'user_id': context.user_id}
-    policy.authorize(backend.enforcer, context, rules.GET, target)
+    policy.authorize(backend.enforcer, context, policies.GET_AVAILABILITY, target)
     for name in ('reservations', 'duration'):
         if name not in values:
             raise exceptions.BadRequest(f'{name}: is missing.', field=name)
@@ -37,7 +36,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
             'reservations: must be a JSON list, as [{"resource_type": "physical:host"}].',
             field='reservations',
         )
-    validation.check(listed, schema.RESERVATIONS, 'reservations')
+    validation.check(listed, schema.QUERIED_RESERVATIONS, 'reservations')
     values['reservations'] = [
         _check(backend, each, f'reservations[{number}]')
         for number, each in enumerate(blazar.reservations(listed))
@@ -48,5 +47,5 @@ def get(backend: Backend, request: Request) -> webob.Response:
 
 def _check(backend: Backend, wanted: Mapping[str, Any], within: str) -> dict[str, Any]:
     if 'server' in wanted and wanted['resource_type'] == resource_types.SERVER:
-        return dict(validation.check(wanted, schema.SERVERS, within))
+        return dict(validation.check(wanted, schema.NEW_SERVERS, within))
     return reservations.check(backend, wanted, within)

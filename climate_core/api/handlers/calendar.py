@@ -10,15 +10,13 @@ import webob
 from sqlalchemy import orm
 
 from climate_common import dates, limits, microseconds, resource_types
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.api import etag, paging, policy, sight
 from climate_core.api.request import Backend, Request, answer
 from climate_core.calendar import capacity_series
 from climate_core.db import capacity, sql, timeline_rows
 from climate_core.lease import request as lease_request
 from climate_core.lease import unit_properties
-from climate_core.policies import calendar as rules
-from climate_core.policies import leases as lease_rules
 from climate_hosts import policies as host_rules
 
 _USUAL: Final = datetime.timedelta(days=7)
@@ -37,9 +35,9 @@ def get(backend: Backend, request: Request) -> webob.Response:
     """
     context, asked = request.context, request.parameters
     target = {'project_id': context.project_id, 'user_id': context.user_id}
-    policy.authorize(backend.enforcer, context, rules.GET, target)
+    policy.authorize(backend.enforcer, context, policies.GET_CALENDAR, target)
     if asked.get('all_projects'):
-        policy.authorize(backend.enforcer, context, lease_rules.GET_ALL, {})
+        policy.authorize(backend.enforcer, context, policies.GET_ALL_LEASES, {})
     if asked.get('hosts'):
         policy.authorize(backend.enforcer, context, host_rules.GET_ALLOCATIONS, {})
         for name in ('all_projects', 'group_by', 'lease_id', 'free_until'):

@@ -9,16 +9,14 @@ from typing import Any, Final
 import webob
 from sqlalchemy import orm
 
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.api import etag, icalendar, policy
 from climate_core.api.request import Backend, Request, answer
-from climate_core.api.schemas import feed as schema
+from climate_core.api.schemas import calendar as schema
 from climate_core.context import RequestContext
 from climate_core.db import feeds as db
 from climate_core.db import listing, reservations
 from climate_core.lease import feeds, model, views
-from climate_core.policies import feeds as rules
-from climate_core.policies import leases as lease_rules
 
 #: The path of the feed itself.
 PATH: Final = '/v1/leases.ics'
@@ -30,7 +28,7 @@ MOST: Final = 1000
 
 def list_(backend: Backend, request: Request) -> webob.Response:
     """List the feeds that the user has in the project of the token, without what opens them."""
-    user_id, project_id = _owner(backend, request, rules.GET)
+    user_id, project_id = _owner(backend, request, policies.GET_FEEDS)
     found = backend.database.read(db.of_user, user_id, project_id)
     return answer(200, {'feeds': [_shown(each) for each in found]})
 
@@ -41,8 +39,8 @@ def create(backend: Backend, request: Request) -> webob.Response:
     The token is shown this once. Who has it can read the feed, and nothing else, until its user
     deletes it or may not see these leases any more.
     """
-    _owner(backend, request, rules.CREATE)
-    token = backend.manager.create_feed(request.context, request.read(schema.CREATE))
+    _owner(backend, request, policies.CREATE_FEED)
+    token = backend.manager.create_feed(request.context, request.read(schema.CREATE_FEED))
     made = feeds.parse_token(token)
     found = made and backend.database.read(db.find, made.feed_id)
     if not found:
@@ -57,7 +55,7 @@ def delete(backend: Backend, request: Request, feed_id: str) -> webob.Response:
     context = request.context
     found = backend.database.read(db.find, feed_id)
     target = {} if found is None else {'user_id': found.user_id, 'project_id': found.project_id}
-    if found is None or not policy.allows(backend.enforcer, context, rules.DELETE, target):
+    if found is None or not policy.allows(backend.enforcer, context, policies.DELETE_FEED, target):
         raise exceptions.FeedNotFound(f'Feed {feed_id} was not found.')
     backend.manager.delete_feed(context, feed_id)
     return answer(204)
@@ -114,7 +112,9 @@ def _authorize(backend: Backend, feed: feeds.Feed) -> None:
     context.roles = list(backend.manager.feed_roles(context, feed.id))
     context.is_admin = False
     target = {'project_id': feed.project_id, 'user_id': feed.user_id}
-    if not context.roles or not policy.allows(backend.enforcer, context, lease_rules.GET, target):
+    if not context.roles or not policy.allows(
+        backend.enforcer, context, policies.GET_LEASES, target
+    ):
         raise exceptions.Forbidden(
             'The user of this feed may not see the leases of its project any more.'
         )

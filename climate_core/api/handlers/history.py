@@ -7,15 +7,14 @@ from typing import Any
 import webob
 
 from climate_common import dates
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.api import paging, policy
 from climate_core.api.request import Backend, Request, answer
-from climate_core.api.schemas import history as schema
+from climate_core.api.schemas import leases as schema
 from climate_core.db import history as history_db
 from climate_core.db import leases as db
 from climate_core.lease import webhook
 from climate_core.lease.history import HistoryEntry
-from climate_core.policies import leases as rules
 
 
 def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
@@ -26,7 +25,7 @@ def list_(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     lease = backend.database.read(db.find, lease_id, parts=())
     if lease is None:
         raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
-    policy.authorize_lease(backend.enforcer, request.context, rules.HISTORY, lease)
+    policy.authorize_lease(backend.enforcer, request.context, policies.GET_LEASE_HISTORY, lease)
     limit = paging.limit(backend, request)
     after = request.parameters.get('marker')
     newest_first = request.parameters.get('sort') == schema.NEWEST_FIRST

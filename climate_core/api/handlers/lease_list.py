@@ -7,14 +7,13 @@ from typing import Any
 import webob
 
 from climate_common import dates, limits
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.api import fields, paging, policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.db import leases as db
 from climate_core.db import listing
 from climate_core.lease import request as lease_request
 from climate_core.lease import views
-from climate_core.policies import leases as rules
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
@@ -50,12 +49,12 @@ def _project(backend: Backend, request: Request) -> str | None:
     """
     context = request.context
     wanted: str | None = request.parameters.get('project_id')
-    if policy.allows(backend.enforcer, context, rules.GET_ALL, {}):
+    if policy.allows(backend.enforcer, context, policies.GET_ALL_LEASES, {}):
         return wanted
     target = {'project_id': context.project_id, 'user_id': context.user_id}
-    policy.authorize(backend.enforcer, context, rules.GET, target)
+    policy.authorize(backend.enforcer, context, policies.GET_LEASES, target)
     if wanted not in (None, context.project_id) or not context.project_id:
-        policy.authorize(backend.enforcer, context, rules.GET_ALL, {})
+        policy.authorize(backend.enforcer, context, policies.GET_ALL_LEASES, {})
     return context.project_id
 
 

@@ -10,19 +10,17 @@ from typing import Any
 import webob
 
 from climate_common import limits
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.api import blazar, etag, fields, known_properties, policy, validation
 from climate_core.api.handlers import reservations
 from climate_core.api.request import Backend, Request, answer
-from climate_core.api.schemas import lease as schema
+from climate_core.api.schemas import leases as schema
 from climate_core.context import RequestContext
 from climate_core.db import leases as db
 from climate_core.lease import request as lease_request
 from climate_core.lease import states, views
 from climate_core.lease.model import Lease
 from climate_core.operations import draft_builder
-from climate_core.policies import leases as rules
-from climate_core.policies import reservations as reservation_rules
 
 _DATES = ('start_date', 'end_date', 'before_end_date')
 
@@ -39,7 +37,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     """
     context = request.context
     target = {'project_id': context.project_id, 'user_id': context.user_id}
-    policy.authorize(backend.enforcer, context, rules.CREATE, target)
+    policy.authorize(backend.enforcer, context, policies.CREATE_LEASE, target)
     if not context.project_id:
         raise exceptions.Forbidden(
             'A lease belongs to a project: send a token that is scoped to one.'
@@ -50,7 +48,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
             'id: must come without an Idempotency-Key; send one of them.', field='id'
         )
     if values.get('priority'):
-        policy.authorize(backend.enforcer, context, rules.SET_PRIORITY, target, 'priority')
+        policy.authorize(backend.enforcer, context, policies.SET_PRIORITY, target, 'priority')
     listed = [
         reservations.check(backend, each, f'reservations[{number}]')
         for number, each in enumerate(values.get('reservations', ()))
@@ -62,7 +60,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     if best_effort and draft_builder.may_be_best_effort(
         [each['resource_type'] for each in listed]
     ):
-        policy.authorize(backend.enforcer, context, rules.MAKE_ROOM, target, 'kind')
+        policy.authorize(backend.enforcer, context, policies.EVACUATE_HOSTS, target, 'kind')
     with backend.reserving.turn(context, values):
         if request.parameters.get('dry_run'):
             _authorize_present(backend, context, values)
@@ -74,7 +72,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     lease = backend.database.read(db.get, made)
     if lease.user_id != context.user_id:
         # It was there before: a repeated request of another user.
-        policy.authorize_lease(backend.enforcer, context, rules.GET, lease)
+        policy.authorize_lease(backend.enforcer, context, policies.GET_LEASES, lease)
     return _answer(backend, context, 201, lease)
 
 
@@ -101,7 +99,7 @@ def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Show one lease."""
     wanted = request.parameters.get('fields')
     lease = backend.database.read(db.get, lease_id, parts=fields.parts(wanted))
-    policy.authorize_lease(backend.enforcer, request.context, rules.GET, lease)
+    policy.authorize_lease(backend.enforcer, request.context, policies.GET_LEASES, lease)
     body = {'lease': fields.chosen(_render(backend, request.context, lease), wanted)}
     return etag.mark(answer(200, body), lease.generation)
 
@@ -112,18 +110,20 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     Before the start both ends may be moved, afterwards only the end.
     """
     lease = backend.database.read(db.get, lease_id)
-    policy.authorize_lease(backend.enforcer, request.context, rules.UPDATE, lease)
+    policy.authorize_lease(backend.enforcer, request.context, policies.UPDATE_LEASE, lease)
     body = request.read(schema.UPDATE)
     values = _normal(body)
     if 'webhook' in body:
         # For the webhook null has a meaning: remove it.
         values['webhook'] = body['webhook']
     if 'reservations' in values:
-        policy.authorize_lease(backend.enforcer, request.context, reservation_rules.UPDATE, lease)
+        policy.authorize_lease(
+            backend.enforcer, request.context, policies.UPDATE_RESERVATION, lease
+        )
         values['reservations'] = reservations.changes(backend, lease, values['reservations'])
     if values.get('priority', lease.priority) != lease.priority:
         policy.authorize_lease(
-            backend.enforcer, request.context, rules.SET_PRIORITY, lease, 'priority'
+            backend.enforcer, request.context, policies.SET_PRIORITY, lease, 'priority'
         )
     generation = etag.expected(request, values.pop('generation', None))
     if values or generation is not None:
@@ -134,7 +134,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Delete a lease and have its resources freed."""
     lease = backend.database.read(db.get, lease_id)
-    policy.authorize_lease(backend.enforcer, request.context, rules.DELETE, lease)
+    policy.authorize_lease(backend.enforcer, request.context, policies.DELETE_LEASE, lease)
     backend.manager.delete_lease(request.context, lease_id, etag.expected(request))
     return answer(204)
 
@@ -142,7 +142,7 @@ def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 def start(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Start a lease with ``start_policy`` manual, at or after its start date."""
     lease = backend.database.read(db.get, lease_id)
-    policy.authorize_lease(backend.enforcer, request.context, rules.START, lease)
+    policy.authorize_lease(backend.enforcer, request.context, policies.START_LEASE, lease)
     backend.manager.start_lease(request.context, lease_id, etag.expected(request))
     return _read_back(backend, request.context, 202, lease_id)
 
@@ -150,7 +150,7 @@ def start(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """End a lease now and have its resources freed; before its start that cancels it."""
     lease = backend.database.read(db.get, lease_id)
-    policy.authorize_lease(backend.enforcer, request.context, rules.END, lease)
+    policy.authorize_lease(backend.enforcer, request.context, policies.END_LEASE, lease)
     backend.manager.end_lease(request.context, lease_id, etag.expected(request))
     return _read_back(backend, request.context, 202, lease_id)
 
@@ -170,7 +170,7 @@ def _authorize_present(
     if lease is None or lease.project_id != context.project_id or lease.deleted_at is not None:
         # There is none, or the manager says that the id is taken.
         return {'may_join': False}
-    rule = reservation_rules.CREATE if values.get('reservations') else rules.GET
+    rule = policies.CREATE_RESERVATION if values.get('reservations') else policies.GET_LEASES
     policy.authorize_lease(backend.enforcer, context, rule, lease)
     return {'may_join': True}
 

@@ -3,12 +3,11 @@
 
 import webob
 
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.api import policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.db import usage as limits_db
 from climate_core.lease import limits
-from climate_core.policies import limits as rules
 
 
 def get(backend: Backend, request: Request) -> webob.Response:
@@ -19,7 +18,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
     context = request.context
     project_id = request.parameters.get('project_id', context.project_id)
     target = {'project_id': project_id, 'user_id': context.user_id}
-    policy.authorize(backend.enforcer, context, rules.GET, target)
+    policy.authorize(backend.enforcer, context, policies.GET_LIMITS, target)
     if not project_id:
         raise exceptions.BadRequest(
             'project_id: must be given, since the token has no project.', 'project_id'

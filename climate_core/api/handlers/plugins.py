@@ -6,16 +6,16 @@ from typing import Any
 import webob
 
 from climate_common import resource_types
+from climate_core import policies
 from climate_core.api import policy
 from climate_core.api.request import Backend, Request, answer
-from climate_core.api.schemas import reservation
+from climate_core.api.schemas import reservations
 from climate_core.plugins import base
-from climate_core.policies import plugins as rules
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
     """List every type of resource, with the schema of a reservation."""
-    policy.authorize(backend.enforcer, request.context, rules.GET, {})
+    policy.authorize(backend.enforcer, request.context, policies.GET_PLUGINS, {})
     return answer(200, {'plugins': [_serialize(each) for each in backend.plugins.values()]})
 
 
@@ -24,5 +24,5 @@ def _serialize(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
         'resource_type': resource_types.api_name(plugin.resource_type),
         'title': plugin.title,
         'description': plugin.description,
-        'schema': reservation.of_plugin(plugin),
+        'schema': reservations.of_plugin(plugin),
     }

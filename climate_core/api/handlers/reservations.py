@@ -7,20 +7,19 @@ from typing import Any
 import webob
 
 from climate_common import resource_types
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.api import blazar, etag, policy, validation
 from climate_core.api.request import Backend, Request, answer
-from climate_core.api.schemas import reservation as schema
+from climate_core.api.schemas import reservations as schema
 from climate_core.db import leases as db
 from climate_core.lease import model, views
 from climate_core.plugins import base
-from climate_core.policies import reservations as rules
 
 
 def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Add a resource; one that is in the lease already is answered as it is."""
     lease = backend.database.read(db.get, lease_id)
-    policy.authorize_lease(backend.enforcer, request.context, rules.CREATE, lease)
+    policy.authorize_lease(backend.enforcer, request.context, policies.CREATE_RESERVATION, lease)
     values = check(backend, blazar.reservation(request.read(schema.CREATE)))
     generation = etag.expected(request)
     with backend.reserving.turn(request.context, values):
@@ -35,7 +34,7 @@ def update(
 ) -> webob.Response:
     """Change the fields of a reservation that its plugin declares changeable, until its end."""
     lease = backend.database.read(db.get, lease_id)
-    policy.authorize_lease(backend.enforcer, request.context, rules.UPDATE, lease)
+    policy.authorize_lease(backend.enforcer, request.context, policies.UPDATE_RESERVATION, lease)
     reservation = lease.get_reservation(reservation_id)
     values = _check_change(backend, reservation, request.read(schema.CHANGE))
     generation = etag.expected(request)
@@ -50,7 +49,7 @@ def delete(
 ) -> webob.Response:
     """Remove a resource from a lease, which goes on; its end action is done."""
     lease = backend.database.read(db.get, lease_id)
-    policy.authorize_lease(backend.enforcer, request.context, rules.DELETE, lease)
+    policy.authorize_lease(backend.enforcer, request.context, policies.DELETE_RESERVATION, lease)
     generation = etag.expected(request)
     backend.manager.remove_reservation(request.context, lease_id, reservation_id, generation)
     return answer(204)

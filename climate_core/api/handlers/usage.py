@@ -8,14 +8,13 @@ import webob
 from sqlalchemy import orm
 
 from climate_common import dates
-from climate_core import exceptions
+from climate_core import exceptions, policies
 from climate_core.api import policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.db import sql
 from climate_core.db import usage as db
 from climate_core.lease import request as lease_request
 from climate_core.lease import usage
-from climate_core.policies import usage as rules
 
 #: By default so many weeks are planned that were, and that will be, this one included.
 _BACK, _AHEAD = 4 * usage.WEEK, 8 * usage.WEEK
@@ -43,13 +42,13 @@ def _project(backend: Backend, request: Request) -> str | None:
     """
     context = request.context
     wanted: str | None = request.parameters.get('project_id')
-    if policy.allows(backend.enforcer, context, rules.GET_ALL, {}):
+    if policy.allows(backend.enforcer, context, policies.GET_ALL_USAGE, {}):
         return wanted
     project_id = wanted or context.project_id
     target = {'project_id': project_id, 'user_id': context.user_id}
-    policy.authorize(backend.enforcer, context, rules.GET, target)
+    policy.authorize(backend.enforcer, context, policies.GET_USAGE, target)
     if not project_id:
-        policy.authorize(backend.enforcer, context, rules.GET_ALL, {})
+        policy.authorize(backend.enforcer, context, policies.GET_ALL_USAGE, {})
     return project_id
 
 

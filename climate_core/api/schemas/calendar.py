@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Schemas of the calendar."""
+"""JSON Schemas of the calendar, of availability, and of the feeds for calendars."""
 
 from typing import Any, Final
 
-from climate_common import limits
-from climate_core.api.schemas import common, paging
+from climate_common import durations, limits, resource_types
+from climate_core.api.schemas import common, reservations
 from climate_core.db import timeline_rows
 from climate_core.lease import states
 
 #: By so many properties capacity is told apart at most.
-PROPERTIES: Final = 4
+MAX_PROPERTIES: Final = 4
 QUERY: Final[dict[str, dict[str, Any]]] = {
     'from': {
         **common.DATE,
@@ -47,12 +47,12 @@ QUERY: Final[dict[str, dict[str, Any]]] = {
     },
     'properties': {
         'type': 'array',
-        'maxItems': PROPERTIES,
+        'maxItems': MAX_PROPERTIES,
         'items': {'type': 'string', 'pattern': limits.json_pattern(limits.PROPERTY_PATTERN)},
         'description': 'Names of properties of hosts by which capacity is told apart, as '
-        f'availability_zone or an extra property; {PROPERTIES} at most.',
+        f'availability_zone or an extra property; {MAX_PROPERTIES} at most.',
     },
-    'limit': paging.LIMIT,
+    'limit': common.PAGE_LIMIT,
     'marker': {
         'type': 'string',
         'pattern': r'^([0-9]{1,18}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})(?!\n)$',
@@ -158,9 +158,9 @@ SHOWN: Final[dict[str, Any]] = common.closed(
             'items': BAR,
             'description': 'The reservations that are in this time; not with ``hosts``.',
         },
-        'bars_links': paging.LINKS,
+        'bars_links': common.PAGE_LINKS,
         'hosts': {'type': 'array', 'items': HOST, 'description': 'Only with ``hosts``.'},
-        'hosts_links': paging.LINKS,
+        'hosts_links': common.PAGE_LINKS,
         'capacity': {
             'type': 'array',
             'items': SERIES,
@@ -169,3 +169,97 @@ SHOWN: Final[dict[str, Any]] = common.closed(
     },
     ('from', 'to'),
 )
+
+
+#: The properties of :data:`QUERY`, where they are texts.
+QUERIED_RESERVATIONS: Final[dict[str, Any]] = {
+    'type': 'array',
+    'minItems': 1,
+    'maxItems': limits.RESERVATIONS,
+    'items': reservations.CREATE,
+}
+#: Servers that do not exist yet; only for the availability.
+NEW_SERVERS: Final[dict[str, Any]] = common.closed(
+    {
+        'resource_type': {'type': 'string', 'enum': [resource_types.SERVER]},
+        'server': common.closed(
+            {
+                'flavorRef': {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME_LENGTH},
+                'count': {'type': 'integer', 'minimum': 1, 'maximum': limits.NEW_SERVERS},
+            },
+            ('flavorRef',),
+        ),
+    },
+    ('resource_type', 'server'),
+)
+AVAILABILITY_QUERY: Final[dict[str, dict[str, Any]]] = {
+    'reservations': {
+        'type': 'string',
+        'minLength': 1,
+        'maxLength': 8192,
+        'description': 'A list of reservations in JSON, as a new lease has it.',
+    },
+    'duration': {
+        'type': 'string',
+        'minLength': 1,
+        'maxLength': limits.TIME_LENGTH,
+        'description': f'How long the lease would last: {durations.FORMS}.',
+    },
+    'from': {
+        **common.DATE,
+        'description': f'Default now; not in the past. {common.DATE["description"]}',
+    },
+    'to': {
+        **common.DATE,
+        'description': 'When the lease ends at the latest; default 30 days after from. '
+        + common.DATE['description'],
+    },
+    'limit': {
+        'type': 'integer',
+        'minimum': 1,
+        'maximum': 100,
+        'description': 'So many at most. Default 5.',
+    },
+}
+WINDOW: Final[dict[str, Any]] = common.closed(
+    {
+        'start_date': common.ANSWERED_DATE,
+        'end_date': common.ANSWERED_DATE,
+        'guaranteed': {
+            'type': 'boolean',
+            'description': 'Whether a lease that is made now for this time is sure to be granted.',
+        },
+    },
+    ('start_date', 'end_date', 'guaranteed'),
+)
+WINDOWS: Final[dict[str, Any]] = common.envelope('windows', {'type': 'array', 'items': WINDOW})
+
+
+CREATE_FEED: Final[dict[str, Any]] = common.closed(
+    {
+        'name': {**limits.NAME_SCHEMA, 'description': 'What reads it, to know it by.'},
+    },
+    ('name',),
+)
+_FEED: Final[dict[str, Any]] = {
+    'id': common.UUID,
+    'name': {'type': 'string'},
+    'project_id': {'type': 'string'},
+    'user_id': {'type': 'string'},
+    'created_at': common.STAMP,
+}
+_NEW_FEED: Final[dict[str, Any]] = {
+    **_FEED,
+    'token': {'type': 'string', 'description': 'Shown this once, and kept by nobody.'},
+    'url': {'type': 'string', 'description': 'For a calendar; it has the token.'},
+}
+FEED_CREATED: Final[dict[str, Any]] = common.envelope(
+    'feed', common.closed(_NEW_FEED, tuple(_NEW_FEED))
+)
+FEEDS: Final[dict[str, Any]] = common.envelope(
+    'feeds', {'type': 'array', 'items': common.closed(_FEED, tuple(_FEED))}
+)
+#: Of the feed itself.
+FEED_QUERY: Final[dict[str, dict[str, Any]]] = {
+    'token': {'type': 'string', 'description': 'The token of the feed.'}
+}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pieces that several schemas share."""
+"""JSON Schemas that several nouns share, and those of the versions of the API."""
 
 from typing import Any
 
@@ -61,3 +61,61 @@ def closed(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[s
 def envelope(name: str, schema: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of an object with one property."""
     return closed({name: schema}, (name,))
+
+
+PAGE_LIMIT: dict[str, Any] = {
+    'type': 'integer',
+    'minimum': 1,
+    'maximum': 2**63 - 1,
+    'description': 'How many at most. More than ``[api] max_limit`` is cut to it.',
+}
+PAGE_LINKS: dict[str, Any] = {
+    'type': 'array',
+    'items': closed(
+        {
+            'rel': {'type': 'string', 'enum': ['next']},
+            'href': {'type': 'string', 'description': 'The address of the next page.'},
+        },
+        ('rel', 'href'),
+    ),
+    'description': 'Only there if there is more.',
+}
+
+
+def unit_marker(noun: str) -> dict[str, Any]:
+    """Return the schema of the parameter ``marker`` of a list of units of the calendar."""
+    return {
+        'type': 'integer',
+        'minimum': 0,
+        'maximum': 2**63 - 1,
+        'description': f'The id of the last {noun} of the page before.',
+    }
+
+
+def page_of(name: str, items: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a page, with the link to the next one if there is more."""
+    page = {name: {'type': 'array', 'items': items}, f'{name}_links': PAGE_LINKS}
+    return closed(page, (name,))
+
+
+def fields_parameter(shown: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of the parameter ``fields``."""
+    names = {'type': 'string', 'enum': sorted(shown['properties'])}
+    return {
+        'type': 'array',
+        'items': names,
+        'description': 'Only these fields are answered. Repeat it, or write commas.',
+    }
+
+
+VERSION: dict[str, Any] = closed(
+    {
+        'id': {'type': 'string'},
+        'status': {'type': 'string', 'enum': ['CURRENT']},
+        'min_version': {'type': 'string'},
+        'max_version': {'type': 'string'},
+        'links': {'type': 'array', 'items': {'type': 'object'}},
+    }
+)
+ONE_VERSION: dict[str, Any] = envelope('version', VERSION)
+ALL_VERSIONS: dict[str, Any] = envelope('versions', {'type': 'array', 'items': VERSION})

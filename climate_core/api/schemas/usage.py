@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Schemas of usage."""
+"""JSON Schemas of usage and limits of projects."""
 
 from typing import Any
 
 from climate_common import limits
 from climate_core.api.schemas import common
 from climate_core.lease import usage
+from climate_core.lease.limits import NAMES
 
 
 def _hours(about: str) -> dict[str, Any]:
@@ -66,5 +67,25 @@ QUERY: dict[str, dict[str, Any]] = {
         'pattern': limits.json_pattern(limits.TEXT_PATTERN),
         'description': 'Only this project. Without it: all of them for whom the policy '
         '``climate:usage:get_all`` allows it, and the own one for everybody else.',
+    },
+}
+
+
+_LIMIT: dict[str, Any] = common.closed(
+    {
+        'limit': {'type': 'integer', 'minimum': -1, 'description': '-1: there is no limit.'},
+        'used': {'type': 'integer', 'minimum': 0, 'description': 'What the live leases hold.'},
+    },
+    ('limit', 'used'),
+)
+_LIMITS: dict[str, Any] = common.closed(dict.fromkeys(NAMES, _LIMIT), NAMES)
+LIMITS: dict[str, Any] = common.envelope('limits', _LIMITS)
+LIMITS_QUERY: dict[str, dict[str, Any]] = {
+    'project_id': {
+        'type': 'string',
+        'minLength': 1,
+        'maxLength': limits.NAME_LENGTH,
+        'pattern': limits.json_pattern(limits.TEXT_PATTERN),
+        'description': 'The limits of this project. Without it: of the own one.',
     },
 }

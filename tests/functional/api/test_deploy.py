@@ -10,7 +10,7 @@ import webob
 from oslo_config import cfg
 
 from climate_core.api import deploy
-from climate_core.api.schemas import lease
+from climate_core.api.schemas import leases
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from tests.functional.api import world
@@ -145,7 +145,7 @@ def test_a_report_of_the_api(tmp_path: pathlib.Path) -> None:
 
 
 def test_a_lease_of_as_much_as_the_schema_allows_is_not_too_large(application: Any) -> None:
-    properties = lease.CREATE['properties']
+    properties = leases.CREATE['properties']
     thing = {'resource_type': 'test:thing', 'colour': 'green', 'size': 9, 'note': 'x' * 250}
     values = {
         'name': 'n',

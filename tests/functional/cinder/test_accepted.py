@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from climate_core import exceptions
 from climate_core.api import validation
-from climate_core.api.schemas import reservation
+from climate_core.api.schemas import reservations
 from climate_core.cloud.volumes import CINDER
 from climate_core.plugins import resource_spec
 from climate_core.plugins.volume import plugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.support import leases as build
 
-OURS = reservation.of_plugin(VolumePlugin)
+OURS = reservations.of_plugin(VolumePlugin)
 CINDERS = validators._SchemaValidator(schema.create_volume_v313)
 ID = '11111111-1111-4111-8111-111111111111'
 NAMES = st.one_of(

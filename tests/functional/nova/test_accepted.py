@@ -17,7 +17,7 @@ from nova.compute import api as compute
 
 from climate_core import exceptions
 from climate_core.api import validation
-from climate_core.api.schemas import reservation
+from climate_core.api.schemas import reservations
 from climate_core.cloud import servers
 from climate_core.cloud.servers import NOVA
 from climate_core.plugins import resource_spec
@@ -26,7 +26,7 @@ from climate_core.plugins.server.plugin import ServerPlugin
 from tests.support import leases as build
 
 KEY = 'block_device_mapping_v2'
-OURS = reservation.of_plugin(ServerPlugin)
+OURS = reservations.of_plugin(ServerPlugin)
 NOVAS = validators._SchemaValidator(schema.create_v290)
 ID = '11111111-1111-4111-8111-111111111111'
 #: Letters of every kind that a rule of Nova is about: blanks, controls, no letter yet, emoji.

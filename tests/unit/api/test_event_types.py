@@ -7,7 +7,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.api import validation
-from climate_core.api.schemas import lease
+from climate_core.api.schemas import leases
 from climate_core.lease import request
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
@@ -22,7 +22,7 @@ def body(event_type: str) -> dict[str, object]:
     'event_type', ['x', 'half_time', 'half-time', 'mail.2', 'error', 'x' * 66]
 )
 def test_event_type_is_taken_by_schema_and_request(event_type: str) -> None:
-    validation.check(body(event_type), lease.CREATE)
+    validation.check(body(event_type), leases.CREATE)
     assert (
         request.read_lease_request(body(event_type), NOON, request.RequestRules()).events[0][0]
         == event_type
@@ -38,7 +38,7 @@ def test_event_type_is_taken_by_schema_and_request(event_type: str) -> None:
 )
 def test_event_type_is_refused_by_schema_and_request(event_type: str) -> None:
     with pytest.raises(exceptions.BadRequest):
-        validation.check(body(event_type), lease.CREATE)
+        validation.check(body(event_type), leases.CREATE)
     with pytest.raises(exceptions.BadRequest):
         request.read_lease_request(body(event_type), NOON, request.RequestRules())
 
@@ -46,4 +46,4 @@ def test_event_type_is_refused_by_schema_and_request(event_type: str) -> None:
 @pytest.mark.parametrize('event_type', ['x\n', 'end_lease\n', 'x' * 66 + '\n'])
 def test_the_api_refuses_a_line_end(event_type: str) -> None:
     with pytest.raises(exceptions.BadRequest):
-        validation.check(body(event_type), lease.CREATE)
+        validation.check(body(event_type), leases.CREATE)

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 from climate_core.api import openapi, routes
-from climate_core.api.schemas import reservation
+from climate_core.api.schemas import reservations
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
@@ -178,7 +178,7 @@ def test_no_name_has_control_characters() -> None:
             found += texts(route.request_schema, '')
             found += texts({'properties': dict(route.query or {})}, '')
     for plugin in PLUGINS:
-        found += texts(reservation.of_plugin(plugin), plugin.resource_type)
+        found += texts(reservations.of_plugin(plugin), plugin.resource_type)
     names = [
         (field, schema)
         for field, schema in found

@@ -8,43 +8,34 @@ from oslo_policy import policy as oslo_policy
 
 from climate_core import conf as configuration
 from climate_core import exceptions
+from climate_core import policies as core_policies
 from climate_core.api import policy
 from climate_core.context import RequestContext
-from climate_core.policies import (
-    availability,
-    calendar,
-    feeds,
-    leases,
-    limits,
-    plugins,
-    reservations,
-    usage,
-)
 from climate_hosts import policies
 from climate_networks.policies import floatingips, networks
 from tests.unit.api import samples
 
 READS = {
-    leases.GET,
-    leases.HISTORY,
-    limits.GET,
+    core_policies.GET_LEASES,
+    core_policies.GET_LEASE_HISTORY,
+    core_policies.GET_LIMITS,
     policies.GET_PROPERTIES,
     floatingips.GET,
     networks.GET,
     networks.GET_PROPERTIES,
 }
 WRITES = {
-    leases.CREATE,
-    leases.UPDATE,
-    leases.DELETE,
-    leases.START,
-    leases.END,
-    reservations.CREATE,
-    reservations.UPDATE,
-    reservations.DELETE,
+    core_policies.CREATE_LEASE,
+    core_policies.UPDATE_LEASE,
+    core_policies.DELETE_LEASE,
+    core_policies.START_LEASE,
+    core_policies.END_LEASE,
+    core_policies.CREATE_RESERVATION,
+    core_policies.UPDATE_RESERVATION,
+    core_policies.DELETE_RESERVATION,
 }
 ADMINS = {
-    leases.GET_ALL,
+    core_policies.GET_ALL_LEASES,
     policies.GET,
     policies.CREATE,
     policies.UPDATE,
@@ -59,8 +50,8 @@ ADMINS = {
     networks.CREATE,
     networks.UPDATE,
     networks.DELETE,
-    leases.MAKE_ROOM,
-    leases.SET_PRIORITY,
+    core_policies.EVACUATE_HOSTS,
+    core_policies.SET_PRIORITY,
     policies.GET_ALLOCATIONS,
     policies.UPDATE_PROPERTIES,
     networks.UPDATE_PROPERTIES,
@@ -104,18 +95,20 @@ def test_role_may_do_to_leases_of_each_project_what_the_table_says(
 
 @pytest.mark.parametrize('role', MAY)
 def test_plugins_need_no_role(enforcer: oslo_policy.Enforcer, role: str) -> None:
-    assert policy.allows(enforcer, who(role), plugins.GET, {})
+    assert policy.allows(enforcer, who(role), core_policies.GET_PLUGINS, {})
 
 
 @pytest.mark.parametrize('role', MAY)
 def test_feeds_are_of_a_user_that_can_read(enforcer: oslo_policy.Enforcer, role: str) -> None:
     """An administrator can delete those of others, and read none."""
     may = role == 'reader'
-    for rule in (feeds.CREATE, feeds.GET):
+    for rule in (core_policies.CREATE_FEED, core_policies.GET_FEEDS):
         assert policy.allows(enforcer, who(role), rule, {**OURS, 'user_id': 'user'}) == may
         assert not policy.allows(enforcer, who(role), rule, {**OURS, 'user_id': 'other'})
     theirs = {**OURS, 'user_id': 'other'}
-    assert policy.allows(enforcer, who(role), feeds.DELETE, theirs) == (role == 'admin')
+    assert policy.allows(enforcer, who(role), core_policies.DELETE_FEED, theirs) == (
+        role == 'admin'
+    )
 
 
 @pytest.mark.parametrize('rule', RULES)
@@ -127,12 +120,14 @@ def test_system_tokens_have_no_project(enforcer: oslo_policy.Enforcer, rule: str
 def test_a_lease_that_may_not_be_seen_is_not_there(enforcer: oslo_policy.Enforcer) -> None:
     context = RequestContext(user_id='user', project_id='another', roles=['member', 'reader'])
     with pytest.raises(exceptions.LeaseNotFound):
-        policy.authorize_lease(enforcer, context, leases.DELETE, samples.lease())
+        policy.authorize_lease(enforcer, context, core_policies.DELETE_LEASE, samples.lease())
 
 
 def test_a_lease_that_may_be_seen_is_forbidden(enforcer: oslo_policy.Enforcer) -> None:
     with pytest.raises(exceptions.Forbidden, match='climate:leases:delete'):
-        policy.authorize_lease(enforcer, who('reader'), leases.DELETE, samples.lease())
+        policy.authorize_lease(
+            enforcer, who('reader'), core_policies.DELETE_LEASE, samples.lease()
+        )
 
 
 def test_opening_the_calendar_opens_nothing_else(tmp_path: pathlib.Path) -> None:
@@ -143,14 +138,18 @@ def test_opening_the_calendar_opens_nothing_else(tmp_path: pathlib.Path) -> None
     )
     opened = policy.make(configuration.load([], [str(tmp_path / 'climate.conf')]))
     context = RequestContext(user_id='user', project_id='another', roles=['member', 'reader'])
-    policy.authorize_lease(opened, context, leases.GET, samples.lease())
-    for rule in WRITES - {leases.CREATE}:
+    policy.authorize_lease(opened, context, core_policies.GET_LEASES, samples.lease())
+    for rule in WRITES - {core_policies.CREATE_LEASE}:
         with pytest.raises(exceptions.Forbidden):
             policy.authorize_lease(opened, context, rule, samples.lease())
 
 
 def test_the_tools_find_the_enforcer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr('sys.argv', ['oslopolicy-policy-generator', '--namespace', 'climate'])
-    others = {plugins.GET, availability.GET, calendar.GET}
-    others |= {rule.name for rule in (usage.RULES + feeds.RULES)}
+    others = {
+        core_policies.GET_PLUGINS,
+        core_policies.GET_AVAILABILITY,
+        core_policies.GET_CALENDAR,
+    }
+    others |= {rule.name for rule in (core_policies.USAGE_RULES + core_policies.FEED_RULES)}
     assert set(policy.get_enforcer().registered_rules) == {*RULES, *others}

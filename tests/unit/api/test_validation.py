@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from climate_core import exceptions
 from climate_core.api import validation
-from climate_core.api.schemas import calendar, lease, lease_query, registered, reservation
+from climate_core.api.schemas import calendar, leases, registered, reservations
 from climate_core.lease.errors import ErrorCollector
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
@@ -49,7 +49,7 @@ HINTS = (
     ],
 )
 def test_lease_that_fits_the_schema_is_accepted(values: dict[str, Any]) -> None:
-    validation.check({**GOOD, **values}, lease.CREATE)
+    validation.check({**GOOD, **values}, leases.CREATE)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_lease_that_breaks_the_schema_is_refused_and_names_the_field(
     values: dict[str, Any], field: str, said: str
 ) -> None:
     with pytest.raises(exceptions.BadRequest) as caught:
-        validation.check({**GOOD, **values}, lease.CREATE)
+        validation.check({**GOOD, **values}, leases.CREATE)
     assert caught.value.field == field
     assert said in caught.value.message
     assert caught.value.message.startswith(field)
@@ -120,7 +120,7 @@ def test_wrong_value_of_a_reservation_is_refused(
     values = {'resource_type': plugin.resource_type, **values}
     errors = ErrorCollector()
     with errors.collected():
-        validation.check(values, reservation.of_plugin(plugin), 'reservations[2]')
+        validation.check(values, reservations.of_plugin(plugin), 'reservations[2]')
     assert [each.field for each in errors.found] == [f'reservations[2].{field}'] * bool(field)
 
 
@@ -129,7 +129,7 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from([*lease.CREATE['properties'], 'event_type', 'time', 'x']),
+            st.sampled_from([*leases.CREATE['properties'], 'event_type', 'time', 'x']),
             inner,
             max_size=4,
         )
@@ -140,7 +140,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_anything_is_good_or_named(value: Any) -> None:
-    for schema in (lease.CREATE, lease.UPDATE, reservation.CREATE):
+    for schema in (leases.CREATE, leases.UPDATE, reservations.CREATE):
         try:
             validation.check(value, schema)
         except exceptions.BadRequest as error:
@@ -157,7 +157,7 @@ def test_a_pattern_is_told_in_words() -> None:
     ('schema', 'value', 'field'),
     [
         (calendar.QUERY['properties'], ['1'], 'x[0]'),
-        (lease_query.MANY['name'], 'a\n', 'x'),
+        (leases.LIST_QUERY['name'], 'a\n', 'x'),
         (HostPlugin.schema['share_with'], ['my project'], 'x[0]'),
     ],
 )
@@ -172,7 +172,7 @@ def test_no_pattern_is_shown_to_users(schema: Any, value: Any, field: str) -> No
     'plugin', [CapacityPlugin, HostPlugin, ServerPlugin, SizesPlugin, StackPlugin, VolumePlugin]
 )
 def test_wrong_value_of_any_type_of_reservation_names_its_field_once(plugin: Any) -> None:
-    whole = {**reservation.of_plugin(plugin), 'required': []}
+    whole = {**reservations.of_plugin(plugin), 'required': []}
     for name in plugin.schema:
         errors = ErrorCollector()
         for wrong in ({'a': []}, -1, [[]], '\0', 'x' * 100_000):
@@ -201,9 +201,9 @@ def test_sentence_says_what_would_be_right(schema: Any, value: Any, told: str) -
 @pytest.mark.parametrize(
     ('schema', 'value', 'expected'),
     [
-        (lease.CREATE, {'duration': 3600.0}, {'duration': 3600}),
-        (lease.CREATE, {'before_start': [60.0, 1]}, {'before_start': [60, 1]}),
-        (lease.UPDATE, {'generation': 3.0}, {'generation': 3}),
+        (leases.CREATE, {'duration': 3600.0}, {'duration': 3600}),
+        (leases.CREATE, {'before_start': [60.0, 1]}, {'before_start': [60, 1]}),
+        (leases.UPDATE, {'generation': 3.0}, {'generation': 3}),
         (HostPlugin.schema, {'min': 1.0, 'max': 2.0}, {'min': 1, 'max': 2}),
         (SizesPlugin.schema, {'amount': 2.0, 'vcpus': 1.0}, {'amount': 2, 'vcpus': 1}),
         (FloatingIpPlugin.schema, {'amount': 2.0}, {'amount': 2}),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.api.schemas import lease as schema
+from climate_core.api.schemas import leases as schema
 from climate_core.exceptions import ClimateError
 from climate_core.lease import events, request
 from climateclient.extension import hints

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 from climate_core.api import validation
-from climate_core.api.schemas import lease as schema
+from climate_core.api.schemas import leases as schema
 from climate_core.lease import views
 from tests.unit.api import samples
 

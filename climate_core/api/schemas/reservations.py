@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A resource in a lease. What is in it besides its type is the business of the type's plugin."""
+"""JSON Schemas of reservations, and of the types of resources that can be reserved.
+
+What a reservation has beside its type is declared by the plugin of the type.
+"""
 
 from typing import Any
 
@@ -74,3 +77,17 @@ def change_of_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
 
 
 ONE: dict[str, Any] = common.envelope('reservation', SHOWN)
+
+
+PLUGIN: dict[str, Any] = common.closed(
+    {
+        'resource_type': {'type': 'string'},
+        'title': {'type': 'string'},
+        'description': {'type': 'string'},
+        'schema': {
+            'type': 'object',
+            'description': 'JSON Schema of a reservation of this type.',
+        },
+    }
+)
+PLUGINS: dict[str, Any] = common.envelope('plugins', {'type': 'array', 'items': PLUGIN})

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A lease: what a user may send, and what is answered."""
+"""JSON Schemas of leases: what users send, how they list leases, what is returned."""
 
-from typing import Any
+from typing import Any, Final
 
 from climate_common import durations, limits
-from climate_core.api.schemas import common, paging, reservation
-from climate_core.lease import events, states
+from climate_core.api.schemas import common, reservations
+from climate_core.db import listing
+from climate_core.lease import events, history, states
 
 #: python-climateclient sends null for a field that its user leaves out.
 _BEFORE_END: dict[str, Any] = {
@@ -145,7 +146,7 @@ CREATE: dict[str, Any] = {
             'reservations': {
                 'type': 'array',
                 'maxItems': limits.RESERVATIONS,
-                'items': reservation.CREATE,
+                'items': reservations.CREATE,
             },
             'events': {'type': 'array', 'maxItems': limits.EVENTS, 'items': _EVENT},
         },
@@ -179,7 +180,7 @@ UPDATE: dict[str, Any] = common.closed(
         'reservations': {
             'type': 'array',
             'maxItems': limits.RESERVATIONS,
-            'items': reservation.LISTED_CHANGE,
+            'items': reservations.LISTED_CHANGE,
             'description': 'Those of the lease that change, each with what changes.',
         },
         'events': {
@@ -258,7 +259,7 @@ SHOWN: dict[str, Any] = common.closed(
         'generation': {'type': 'integer', 'description': 'Counts the changes of the lease.'},
         'created_at': common.STAMP,
         'updated_at': common.STAMP,
-        'reservations': {'type': 'array', 'items': reservation.SHOWN},
+        'reservations': {'type': 'array', 'items': reservations.SHOWN},
         'events': {'type': 'array', 'items': _SHOWN_EVENT},
     }
 )
@@ -289,4 +290,112 @@ DRY_RUN: dict[str, Any] = common.envelope(
     ),
 )
 ONE: dict[str, Any] = common.envelope('lease', SHOWN)
-MANY: dict[str, Any] = paging.many('leases', SHOWN)
+MANY: dict[str, Any] = common.page_of('leases', SHOWN)
+
+
+_DIRECTIONS = ('asc', 'desc')
+_TEXT: dict[str, Any] = {
+    'type': 'string',
+    'minLength': 1,
+    'maxLength': limits.NAME_LENGTH,
+    'pattern': limits.json_pattern(limits.TEXT_PATTERN),
+}
+
+
+def _list_of(*allowed: str, **more: str) -> dict[str, Any]:
+    return {'type': 'array', 'items': {'type': 'string', 'enum': list(allowed)}, **more}
+
+
+_FIELDS: dict[str, Any] = common.fields_parameter(SHOWN)
+
+LIST_QUERY: dict[str, dict[str, Any]] = {
+    'status': _list_of(*states.LeaseStatus, description='Only leases in one of these.'),
+    'name': {**_TEXT, 'description': 'Only leases with exactly this name.'},
+    'resource_type': {
+        **_TEXT,
+        'maxLength': limits.TYPE_LENGTH,
+        'description': 'Only leases with a reservation of this type, whatever became of it.',
+    },
+    'resource_id': {
+        **_TEXT,
+        'description': 'Only leases with a reservation of this resource, whatever became of it.',
+    },
+    'project_id': {
+        **_TEXT,
+        'description': 'Only leases of this project. Another than the own one needs the policy '
+        '``climate:leases:get_all``.',
+    },
+    'from': {
+        **common.DATE,
+        'description': 'Only leases that end after this time. ' + common.DATE['description'],
+    },
+    'until': {
+        **common.DATE,
+        'description': 'Only leases that start before this time. ' + common.DATE['description'],
+    },
+    'deleted': {
+        'type': 'boolean',
+        'description': 'true: only deleted leases, which are kept until they are purged, instead '
+        'of only the others.',
+    },
+    'sort': _list_of(
+        *(each for key in listing.SORT_KEYS for each in (key, f'{key}:asc', f'{key}:desc')),
+        description='What the leases are sorted by, first things first. Without it: '
+        '``created_at``.',
+    ),
+    'sort_key': _list_of(*listing.SORT_KEYS, description='Another way to write ``sort``.'),
+    'sort_dir': _list_of(*_DIRECTIONS, description='The direction of each ``sort_key``.'),
+    'limit': common.PAGE_LIMIT,
+    'marker': {
+        **common.UUID,
+        'description': 'The id of the last lease of the page before.',
+    },
+    'fields': _FIELDS,
+}
+SHOW_QUERY: dict[str, dict[str, Any]] = {'fields': _FIELDS}
+
+
+NEWEST_FIRST: Final = 'time:desc'
+
+HISTORY_ENTRY: dict[str, Any] = common.closed(
+    {
+        'id': {'type': 'integer', 'description': 'Grows with time.'},
+        'time': common.ANSWERED_DATE,
+        'action': {
+            'type': 'string',
+            'description': 'What happened: ``lease.create``, ``lease.update``, '
+            '``event.start_lease`` ...',
+        },
+        'result': {'type': 'string', 'enum': list(history.RESULTS)},
+        'reason': {'type': ['string', 'null'], 'description': 'Why it failed, or is tried again.'},
+        'user_id': {
+            'type': ['string', 'null'],
+            'description': 'Who did it; null: the service itself.',
+        },
+        'request_id': {
+            'type': ['string', 'null'],
+            'description': 'X-OpenStack-Request-ID of the request; for an event that of the '
+            'calls to other services.',
+        },
+        'changes': {
+            'type': 'object',
+            'description': 'By field: [before, after]. Under ``reservations``, by id, the same '
+            'for each reservation.',
+        },
+    }
+)
+HISTORY: dict[str, Any] = common.page_of('history', HISTORY_ENTRY)
+HISTORY_QUERY: dict[str, dict[str, Any]] = {
+    'limit': common.PAGE_LIMIT,
+    'marker': {
+        'type': 'integer',
+        'minimum': 0,
+        'maximum': 2**63 - 1,
+        'description': 'The id of the last entry of the page before.',
+    },
+    'sort': {
+        'type': 'string',
+        'enum': ['time:asc', NEWEST_FIRST],
+        'description': 'Which entries come first. Without it: the oldest.',
+    },
+}
