@@ -324,7 +324,7 @@ class HttpServer:
     """An HTTP server, for the metrics and the all-in-one API, as a part of a service.
 
     It binds the address immediately, and answers after :meth:`start`. It logs no requests: their
-    queries may have tokens, and :mod:`climate_core.api.requestlog` logs those of the API.
+    queries may have tokens, and :mod:`climate_core.api.app` logs those of the API.
 
     :param port: 0 binds a free port
     :raises OSError: the address cannot be bound

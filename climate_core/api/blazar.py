@@ -29,16 +29,16 @@ _FORMS = {
 }
 
 
-def reservations(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def convert_reservations(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Convert each item of a list with :func:`reservation`; errors name its place."""
     found = []
     for number, values in enumerate(listed):
         with prefix_field(f'reservations[{number}]'):
-            found.append(reservation(values))
+            found.append(convert_reservation(values))
     return found
 
 
-def reservation(values: Mapping[str, Any]) -> dict[str, Any]:
+def convert_reservation(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a reservation of Blazar's clients to the fields of our API.
 
     It sends a filter of resources, ``resource_properties``; the one that names a resource,
@@ -56,7 +56,7 @@ def reservation(values: Mapping[str, Any]) -> dict[str, Any]:
     if kind == resource_types.NETWORK:
         # It names a segment, and not what is reserved.
         return dict(values)
-    wanted = _wanted_id(values.get('resource_properties'))
+    wanted = _requested_id(values.get('resource_properties'))
     if 'resource_id' in values:
         held = {'resource_type': resource_types.HELD_FLOATING_IP}
         return {**values, **(held if kind == resource_types.FLOATING_IP else {})}
@@ -79,7 +79,7 @@ def _by_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
     return {**said, 'resource_type': resource_types.SIZES}
 
 
-def _wanted_id(text: Any) -> str | None:
+def _requested_id(text: Any) -> str | None:
     try:
         filtered = limits.decode(text)
     except (TypeError, ValueError):

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from climate_common import limits
 from climate_core import policies
-from climate_core.api import microversion
-from climate_core.api.route import JSON, Route, Table
+from climate_core.api.request import MICROVERSION
+from climate_core.api.routing import JSON, Route, Table
 from climate_core.api.schemas import common, leases, reservations
 from climate_core.plugins import base
 
@@ -73,7 +73,7 @@ def document(
         'openapi': '3.1.0',
         'info': {
             'title': 'Climate, reservations for OpenStack',
-            'version': microversion.ONLY,
+            'version': MICROVERSION,
             'license': {'name': 'Apache-2.0', 'identifier': 'Apache-2.0'},
         },
         'servers': [{'url': url}],

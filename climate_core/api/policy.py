@@ -11,11 +11,13 @@ from oslo_policy import policy
 
 from climate_core import conf as configuration
 from climate_core import exceptions, policies
+from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
 from climate_core.lease.model import Lease
+from climate_networks.db.registered_units import IsSeen
 
 
-def make(conf: cfg.ConfigOpts) -> policy.Enforcer:
+def make_enforcer(conf: cfg.ConfigOpts) -> policy.Enforcer:
     """Make the enforcer: the defaults of the code and what policy.yaml changes."""
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(policies.list_rules())
@@ -31,7 +33,7 @@ def get_enforcer() -> policy.Enforcer:
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument('--config-file', action='append')
     found, _ = parser.parse_known_args(sys.argv[1:])
-    return make(configuration.load(config_files=found.config_file))
+    return make_enforcer(configuration.load(config_files=found.config_file))
 
 
 def allows(
@@ -79,3 +81,17 @@ def authorize_lease(
         raise exceptions.LeaseNotFound(f'Lease {lease.id} was not found.')
     if rule != policies.GET_LEASES:
         authorize(enforcer, context, rule, target, field)
+
+
+def visibility_check(context: RequestContext, sees_all: bool) -> IsSeen:
+    """Return what tells whether a caller sees a unit.
+
+    :param sees_all: whether the policy lets the caller see those of all projects
+    """
+    mine = context.project_id, context.project_domain_id
+
+    def is_seen(stored: Mapping[str, Any] | None) -> bool:
+        access = Access.load(stored)
+        return sees_all or access is None or access.admits(*mine)
+
+    return is_seen

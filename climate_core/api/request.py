@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wrap the request and the response of a handler."""
+"""Requests and responses of handlers: bodies, queries, microversions, ETags, pages."""
 
-from collections.abc import Mapping
-from typing import Any, cast
+import hashlib
+import re
+import urllib.parse
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, cast
 
 import webob
 from oslo_config import cfg
@@ -11,11 +14,12 @@ from oslo_serialization import jsonutils
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.api import errors, policy, validation
-from climate_core.api.feed_cache import FeedCache
+from climate_core.api.calendar_feed import FeedCache
 from climate_core.cloud.connections import Cloud
 from climate_core.cloud.limits import Limits
 from climate_core.concurrency import ReservingLimit
 from climate_core.context import RequestContext
+from climate_core.db import leases
 from climate_core.db.engine import Database
 from climate_core.plugins import base
 from climate_core.rpc.client import ManagerClient
@@ -46,7 +50,7 @@ class Backend:
     ) -> None:
         self.conf, self.database, self.manager = conf, database, manager
         self.plugins, self.reserving = plugins, reserving
-        self.enforcer = policy.make(conf)
+        self.enforcer = policy.make_enforcer(conf)
         self.limits = Limits(conf, Cloud(conf))
         self.feeds = FeedCache(conf.api.feed_seconds)
 
@@ -100,3 +104,186 @@ def answer(status: int, body: Mapping[str, Any] | None = None) -> webob.Response
     return webob.Response(
         status=status, content_type='application/json', body=jsonutils.dump_as_bytes(body)
     )
+
+
+VERSION_HEADER = 'OpenStack-API-Version'
+SERVICE_TYPE = 'reservation'
+MICROVERSION = '1.0'
+
+
+def check_microversion(request: webob.Request) -> None:
+    """Refuse a request that wants another version.
+
+    :raises climate_core.exceptions.BadRequest: the header names no version
+    :raises climate_core.api.errors.NotAcceptable: it names one that is not there
+    """
+    for entry in request.headers.get(VERSION_HEADER, '').split(','):
+        service, _, wanted = entry.strip().partition(' ')
+        if service != SERVICE_TYPE or wanted in (MICROVERSION, 'latest'):
+            continue
+        if not re.fullmatch(r'\d+\.\d+', wanted):
+            raise exceptions.BadRequest(
+                f'{VERSION_HEADER}: must be "{SERVICE_TYPE} {MICROVERSION}".'
+            )
+        raise errors.NotAcceptable(
+            f'{VERSION_HEADER}: must be {MICROVERSION}, the only version, not {wanted:.80}.'
+        )
+
+
+def set_microversion(response: webob.Response) -> None:
+    """Set the header that names the version of the answer."""
+    response.headers[VERSION_HEADER] = f'{SERVICE_TYPE} {MICROVERSION}'
+    response.vary = (*(response.vary or ()), VERSION_HEADER)
+
+
+#: The largest number that databases have.
+_LARGEST_INTEGER: Final = 2**63 - 1
+_BOOLEANS = {'true': True, '1': True, 'false': False, '0': False}
+
+
+def read_query(
+    request: webob.Request, declared: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the parameters that were sent, each as the type that its schema names.
+
+    A list may be given by repeating the parameter, by commas, or both.
+
+    :param declared: JSON Schemas by the name of the parameter
+    :raises climate_core.exceptions.BadRequest: naming the parameter that is wrong
+    """
+    try:
+        sent = request.GET.items()
+    except UnicodeDecodeError:
+        raise exceptions.BadRequest('The query of the request must be UTF-8.')
+    texts: dict[str, list[str]] = {}
+    for name, text in sent:
+        if name not in declared:
+            known = ', '.join(sorted(declared)) or 'none'
+            raise exceptions.BadRequest(
+                f'{name:.80}: is not known here. Known are: {known}.', field=name[:80]
+            )
+        texts.setdefault(name, []).append(text)
+    return {name: _query_value(name, given, declared[name]) for name, given in texts.items()}
+
+
+def _query_value(name: str, given: Sequence[str], schema: Mapping[str, Any]) -> Any:
+    if schema['type'] == 'array':
+        parts = [part.strip() for text in given for part in text.split(',')]
+        for part in parts:
+            validation.check(part, schema['items'], name)
+        validation.check(parts, {k: v for k, v in schema.items() if k != 'items'}, name)
+        return parts
+    if len(given) > 1:
+        raise exceptions.BadRequest(f'{name}: may be given only once.', field=name)
+    text = given[0]
+    if schema['type'] == 'integer':
+        return _query_integer(name, text, schema)
+    value = _BOOLEANS.get(text.lower(), text) if schema['type'] == 'boolean' else text
+    validation.check(value, schema, name)
+    return value
+
+
+def _query_integer(name: str, text: str, schema: Mapping[str, Any]) -> int:
+    least, most = schema['minimum'], schema['maximum']
+    # Not all that int() takes: it knows the digits of every script, signs and underscores.
+    if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
+        return int(text)
+    # The largest that a database has says nothing to users.
+    bound = '' if most == _LARGEST_INTEGER else f' to {most}'
+    raise exceptions.BadRequest(
+        f'{name}: must be an integer from {least}{bound or " on"}, not {text!r:.40}.', field=name
+    )
+
+
+_IF_MATCH: dict[str, Any] = {
+    'type': 'string',
+    'pattern': r'^(\*|(W/)?"[0-9]{1,9}"|[0-9]{1,9})(?!\n)$',
+    'description': 'The ETag of the lease as it was seen: refuse with 409 if it has another one '
+    'by now. One that a proxy made weak (W/"3"), as it compressed the answer, is accepted, too.',
+}
+#: The headers of a request that changes a lease.
+IF_MATCH_HEADERS: dict[str, Any] = {'If-Match': _IF_MATCH}
+#: The header of a request that reads what it may know already.
+IF_NONE_MATCH_HEADERS: dict[str, Any] = {
+    'If-None-Match': {
+        'type': 'string',
+        'description': 'The ETag of an earlier answer: answer 304 without a body if it would be '
+        'the same.',
+    }
+}
+#: Proxies that compress an answer make its tag weak; the generation in it is the same.
+_GENERATION_TAG = re.compile(r'(?:W/)?"(\d{1,9})"|(\d{1,9})', re.ASCII)
+
+
+def set_etag(response: webob.Response, generation: int) -> webob.Response:
+    """Set the header ``ETag`` to the generation of the lease."""
+    response.headers['ETag'] = f'"{generation}"'
+    return response
+
+
+def set_digest_etag(response: webob.Response) -> webob.Response:
+    """Set the header ``ETag`` to a digest of the body; 304 is answered if the request names it."""
+    response.etag = hashlib.sha256(response.body).hexdigest()[:32]
+    response.conditional_response = True
+    return response
+
+
+def expected_generation(request: webob.Request, generation: int | None = None) -> int | None:
+    """Return the generation that a lease must have to be changed; None: any.
+
+    :param generation: the one that the body names
+    :raises climate_core.exceptions.BadRequest: the header is no ETag of a lease
+    :raises climate_core.exceptions.GenerationConflict: the header and the body name two
+    """
+    text = request.headers.get('If-Match', '*').strip()
+    if text == '*':
+        return generation
+    match = _GENERATION_TAG.fullmatch(text)
+    if match is None:
+        raise exceptions.BadRequest(
+            'If-Match: must be the ETag of a lease, as "3", or *.', field='If-Match'
+        )
+    wanted = int(match[1] or match[2])
+    if generation not in (None, wanted):
+        raise exceptions.GenerationConflict(
+            'If-Match: must name the same generation as the body, or be left out.',
+            field='If-Match',
+        )
+    return wanted
+
+
+def lease_parts(fields: Collection[str] | None) -> Collection[str]:
+    """Return the parts of a lease that must be read for these fields; None: all of them."""
+    return leases.PARTS if fields is None else leases.PARTS & set(fields)
+
+
+def select_fields(shown: Mapping[str, Any], fields: Collection[str] | None) -> dict[str, Any]:
+    """Return only these fields; None: all of them."""
+    return {name: value for name, value in shown.items() if fields is None or name in fields}
+
+
+def page_limit(backend: Backend, request: Request) -> int:
+    """Return the size of a page: the one asked for, at most what the operator allows."""
+    most: int = backend.conf.api.max_limit
+    return min(request.parameters.get('limit', most), most)
+
+
+def parse_unit_id(text: str) -> int | None:
+    """Return the id of a unit of the calendar as a number; None if no unit can have it."""
+    is_one = text.isascii() and text.isdigit() and len(text) < 19
+    return int(text) if is_one else None
+
+
+def next_links(request: Request, marker: str) -> list[dict[str, str]]:
+    """Make the link to the page after ``marker``: the same request with another marker."""
+    kept = [(name, text) for name, text in request.GET.items() if name != 'marker']
+    query = urllib.parse.urlencode([*kept, ('marker', marker)])
+    return [{'rel': 'next', 'href': f'{request.path_url}?{query}'}]
+
+
+def page_body(
+    name: str, things: Sequence[dict[str, Any]], links: Sequence[dict[str, str]] | None
+) -> dict[str, Any]:
+    """Return the answer; there are links only if there is more."""
+    shown: dict[str, Any] = {name: things}
+    return shown if links is None else shown | {f'{name}_links': links}

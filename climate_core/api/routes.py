@@ -2,24 +2,12 @@
 """The whole API as one table. The reference in the documents is made from it too."""
 
 from climate_core import policies
-from climate_core.api import etag
-from climate_core.api.handlers import (
-    availability,
-    calendar,
-    feeds,
-    history,
-    lease_list,
-    leases,
-    limits,
-    openapi,
-    plugins,
-    reservations,
-    root,
-    usage,
-)
-from climate_core.api.route import Route, Table
+from climate_core.api import registered_units
+from climate_core.api.handlers import calendar, feeds, leases, reservations, service, usage
+from climate_core.api.request import IF_MATCH_HEADERS, IF_NONE_MATCH_HEADERS
+from climate_core.api.routing import Route, Table
 from climate_core.api.schemas import calendar as calendar_schema
-from climate_core.api.schemas import common, registered
+from climate_core.api.schemas import common
 from climate_core.api.schemas import leases as lease_schemas
 from climate_core.api.schemas import reservations as reservation_schemas
 from climate_core.api.schemas import usage as usage_schema
@@ -32,17 +20,17 @@ from climate_networks.policies import networks as network_rules
 ROUTES: Table = {
     '/': {
         'GET': Route(
-            root.versions, 300, response_schema=common.ALL_VERSIONS, operation='root.versions'
+            service.versions, 300, response_schema=common.ALL_VERSIONS, operation='root.versions'
         )
     },
     '/v1': {
         'GET': Route(
-            root.version, 200, response_schema=common.ONE_VERSION, operation='root.version'
+            service.version, 200, response_schema=common.ONE_VERSION, operation='root.version'
         )
     },
     '/v1/leases': {
         'GET': Route(
-            lease_list.list_,
+            leases.list_,
             200,
             policies.GET_LEASES,
             response_schema=lease_schemas.MANY,
@@ -74,9 +62,9 @@ ROUTES: Table = {
             policies.UPDATE_LEASE,
             lease_schemas.UPDATE,
             lease_schemas.ONE,
-            headers=etag.HEADERS,
+            headers=IF_MATCH_HEADERS,
         ),
-        'DELETE': Route(leases.delete, 204, policies.DELETE_LEASE, headers=etag.HEADERS),
+        'DELETE': Route(leases.delete, 204, policies.DELETE_LEASE, headers=IF_MATCH_HEADERS),
     },
     '/v1/leases/{lease_id}/start': {
         'POST': Route(
@@ -84,7 +72,7 @@ ROUTES: Table = {
             202,
             policies.START_LEASE,
             response_schema=lease_schemas.ONE,
-            headers=etag.HEADERS,
+            headers=IF_MATCH_HEADERS,
         ),
     },
     '/v1/leases/{lease_id}/end': {
@@ -93,12 +81,12 @@ ROUTES: Table = {
             202,
             policies.END_LEASE,
             response_schema=lease_schemas.ONE,
-            headers=etag.HEADERS,
+            headers=IF_MATCH_HEADERS,
         ),
     },
     '/v1/leases/{lease_id}/history': {
         'GET': Route(
-            history.list_,
+            leases.list_history,
             200,
             policies.GET_LEASE_HISTORY,
             response_schema=lease_schemas.HISTORY,
@@ -113,7 +101,7 @@ ROUTES: Table = {
             policies.CREATE_RESERVATION,
             reservation_schemas.CREATE,
             reservation_schemas.ONE,
-            headers=etag.HEADERS,
+            headers=IF_MATCH_HEADERS,
         ),
     },
     '/v1/leases/{lease_id}/reservations/{reservation_id}': {
@@ -123,10 +111,10 @@ ROUTES: Table = {
             policies.UPDATE_RESERVATION,
             reservation_schemas.CHANGE,
             reservation_schemas.ONE,
-            headers=etag.HEADERS,
+            headers=IF_MATCH_HEADERS,
         ),
         'DELETE': Route(
-            reservations.delete, 204, policies.DELETE_RESERVATION, headers=etag.HEADERS
+            reservations.delete, 204, policies.DELETE_RESERVATION, headers=IF_MATCH_HEADERS
         ),
     },
     '/v1/os-hosts': {
@@ -172,7 +160,7 @@ ROUTES: Table = {
             hosts.update_property,
             200,
             host_rules.UPDATE_PROPERTIES,
-            registered.UPDATE_PROPERTY,
+            registered_units.UPDATE_PROPERTY,
             host_schemas.PROPERTY,
         ),
     },
@@ -257,7 +245,7 @@ ROUTES: Table = {
             networks.update_property,
             200,
             network_rules.UPDATE_PROPERTIES,
-            registered.UPDATE_PROPERTY,
+            registered_units.UPDATE_PROPERTY,
             network_schemas.PROPERTY,
         ),
     },
@@ -270,7 +258,7 @@ ROUTES: Table = {
     },
     '/v1/availability': {
         'GET': Route(
-            availability.get,
+            calendar.get_availability,
             200,
             policies.GET_AVAILABILITY,
             response_schema=calendar_schema.WINDOWS,
@@ -285,7 +273,7 @@ ROUTES: Table = {
             policies.GET_CALENDAR,
             response_schema=calendar_schema.SHOWN,
             query=calendar_schema.QUERY,
-            headers=etag.IF_NONE_MATCH,
+            headers=IF_NONE_MATCH_HEADERS,
             also={304: None},
         ),
     },
@@ -306,7 +294,7 @@ ROUTES: Table = {
             200,
             response_schema={'type': 'string'},
             query=calendar_schema.FEED_QUERY,
-            headers=etag.IF_NONE_MATCH,
+            headers=IF_NONE_MATCH_HEADERS,
             also={304: None},
             media='text/calendar',
             errors=(403, 404, 503),
@@ -314,7 +302,7 @@ ROUTES: Table = {
     },
     '/v1/limits': {
         'GET': Route(
-            limits.get,
+            usage.get_limits,
             200,
             policies.GET_LIMITS,
             response_schema=usage_schema.LIMITS,
@@ -333,7 +321,7 @@ ROUTES: Table = {
     },
     '/v1/plugins': {
         'GET': Route(
-            plugins.list_,
+            reservations.list_plugins,
             200,
             policies.GET_PLUGINS,
             response_schema=reservation_schemas.PLUGINS,
@@ -346,6 +334,9 @@ ROUTES: Table = {
 #: The OpenAPI document describes its own route, too.
 ROUTES['/v1/openapi.json'] = {
     'GET': Route(
-        openapi.describe(ROUTES), 200, response_schema={'type': 'object'}, operation='openapi.show'
+        service.openapi_handler(ROUTES),
+        200,
+        response_schema={'type': 'object'},
+        operation='openapi.show',
     )
 }

@@ -261,7 +261,7 @@ class UpgradeChecks(checks.Checks):
     def _check_policy(self) -> upgradecheck.Result:
         """Check that policy.yaml can be read and has no undefined rules."""
         try:
-            enforcer = policy.make(self.conf)
+            enforcer = policy.make_enforcer(self.conf)
             enforcer.load_rules()
             enforcer.check_rules(raise_on_violation=True)
         except (oslo_policy.InvalidDefinitionError, cfg.ConfigFilesNotFoundError, ValueError) as e:

@@ -15,7 +15,7 @@ with process.skip_unneeded_imports():
     from oslo_log import log
 
     from climate_core import conf as configuration
-    from climate_core.api import deploy
+    from climate_core.api import app
 
 
 def _build() -> Any:
@@ -23,7 +23,7 @@ def _build() -> Any:
     conf = configuration.load(config_files=files or None)
     log.setup(conf, configuration.PROJECT)
     process.report_on_signal(conf)
-    loaded = deploy.load_application(conf)
+    loaded = app.load_application(conf)
     # The loaded modules stay: their garbage collection was a quarter of the cost of a list.
     gc.collect()
     gc.freeze()

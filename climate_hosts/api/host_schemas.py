@@ -4,22 +4,23 @@
 from typing import Any
 
 from climate_common import limits
-from climate_core.api.schemas import common, registered, usage
+from climate_core.api import registered_units
+from climate_core.api.schemas import common, usage
 from climate_hosts.domain import power
 
-_NAME, _FLAG = limits.NAME_SCHEMA, registered.FLAG
+_NAME, _FLAG = limits.NAME_SCHEMA, registered_units.FLAG
 _COMMON: dict[str, dict[str, Any]] = {
     'pool': {**_NAME, 'description': 'The name of its pool; without it: default.'},
-    'reservable': registered.RESERVABLE,
+    'reservable': registered_units.RESERVABLE,
     'disabled': {**_FLAG, 'description': 'The opposite of ``reservable``.'},
     'disabled_reason': {
         'type': ['string', 'null'],
         'maxLength': 1024,
-        'pattern': registered.EXTRA['pattern'],
+        'pattern': registered_units.EXTRA_PROPERTY['pattern'],
         'description': 'Why it takes no new promises.',
     },
 }
-CREATE: dict[str, Any] = registered.with_values(
+CREATE: dict[str, Any] = registered_units.with_values(
     {
         'name': {
             **_NAME,
@@ -41,7 +42,7 @@ CREATE: dict[str, Any] = registered.with_values(
     },
     ('name',),
 )
-UPDATE: dict[str, Any] = registered.with_values(
+UPDATE: dict[str, Any] = registered_units.with_values(
     {
         **_COMMON,
         'kept_on': {
@@ -145,11 +146,13 @@ ALLOCATIONS_QUERY: dict[str, dict[str, Any]] = {
     'marker': common.unit_marker('host'),
 }
 
-PROPERTIES = registered.properties('hosts')
-PROPERTIES_QUERY = registered.properties_query('hosts', 'climate:hosts:get_private_properties')
-PROPERTY = registered.property_of('physical:host')
+PROPERTIES = registered_units.properties_schema('hosts')
+PROPERTIES_QUERY = registered_units.properties_query(
+    'hosts', 'climate:hosts:get_private_properties'
+)
+PROPERTY = registered_units.property_schema('physical:host')
 
-_IDS = registered.IDS
+_IDS = registered_units.IDS
 _GENERATION: dict[str, Any] = {'type': 'integer', 'minimum': 0, 'maximum': 2**31 - 1}
 UPDATE_POOL: dict[str, Any] = common.closed(
     {

@@ -9,11 +9,12 @@ from sqlalchemy import orm
 
 from climate_common import dates
 from climate_core import exceptions, policies
-from climate_core.api import extra_properties, paging, policy, registered, render, validation
+from climate_core.api import policy, registered_units, validation
 from climate_core.api.handlers import usage as lease_usage
-from climate_core.api.request import Backend, Request, answer
+from climate_core.api.request import Backend, Request, answer, next_links, page_body, page_limit
 from climate_hosts import policies as rules
 from climate_hosts.api import host_schemas as schema
+from climate_hosts.api import views
 from climate_hosts.db import host_power
 from climate_hosts.db import hosts as db
 from climate_hosts.domain import power
@@ -46,14 +47,14 @@ def list_(backend: Backend, request: Request) -> webob.Response:
         hypervisor_hostname=asked.get('hypervisor_hostname'),
         service_name=asked.get('service_name'),
         marker=asked.get('marker', 0),
-        limit=paging.limit(backend, request),
+        limit=page_limit(backend, request),
     )
     found, more = backend.database.read(db.list_page, query)
     if not found and not backend.database.read(db.exist):
         return answer(200, {'hosts': [SHARED]})
-    hidden = extra_properties.HOSTS.hidden(backend, request.context)
-    links = paging.links(request, str(found[-1].id)) if more else None
-    return answer(200, paging.body('hosts', [render.host(h, hidden) for h in found], links))
+    hidden = registered_units.HOST_PROPERTIES.hidden(backend, request.context)
+    links = next_links(request, str(found[-1].id)) if more else None
+    return answer(200, page_body('hosts', [views.host(h, hidden) for h in found], links))
 
 
 def show(backend: Backend, request: Request, host_id: str) -> webob.Response:
@@ -70,7 +71,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     policy.authorize(backend.enforcer, request.context, rules.CREATE, {})
     values = _normal(request.read(schema.CREATE))
     for name in ('shared', 'empty'):
-        values[name] = registered.flag(values['extra'].pop(name, False))
+        values[name] = registered_units.parse_flag(values['extra'].pop(name, False))
     host_id = backend.manager.create_host(request.context, values)
     return _answer(backend, request, 201, host_id)
 
@@ -80,7 +81,7 @@ def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
     policy.authorize(backend.enforcer, request.context, rules.UPDATE, {})
     values = _normal(request.read(schema.UPDATE))
     if 'kept_on' in values['extra']:
-        values['kept_on'] = registered.flag(values['extra'].pop('kept_on'))
+        values['kept_on'] = registered_units.parse_flag(values['extra'].pop('kept_on'))
     backend.manager.update_host(request.context, _number(host_id), values)
     return _answer(backend, request, 200, _number(host_id))
 
@@ -96,18 +97,18 @@ def allocations(backend: Backend, request: Request) -> webob.Response:
     """List which reservations hosts are promised to, also hosts that are promised to none."""
     policy.authorize(backend.enforcer, request.context, rules.GET_ALLOCATIONS, {})
     asked = request.parameters
-    query = db.HostQuery(marker=asked.get('marker', 0), limit=paging.limit(backend, request))
+    query = db.HostQuery(marker=asked.get('marker', 0), limit=page_limit(backend, request))
 
     def read(session: orm.Session) -> tuple[list[dict[str, Any]], bool]:
         found, more = db.list_page(session, query)
         ids = [each.id for each in found]
         filters = (asked.get('lease_id'), asked.get('reservation_id'))
         promised = db.list_allocations(session, ids, *(each and each.lower() for each in filters))
-        return [render.allocation(each, promised) for each in found], more
+        return [views.allocation(each, promised) for each in found], more
 
     found, more = backend.database.read(read)
-    links = paging.links(request, found[-1]['resource_id']) if more else None
-    return answer(200, paging.body('allocations', found, links))
+    links = next_links(request, found[-1]['resource_id']) if more else None
+    return answer(200, page_body('allocations', found, links))
 
 
 def allocation(backend: Backend, request: Request, host_id: str) -> webob.Response:
@@ -116,7 +117,7 @@ def allocation(backend: Backend, request: Request, host_id: str) -> webob.Respon
     number = _number(host_id)
 
     def read(session: orm.Session) -> dict[str, Any]:
-        return render.allocation(db.get(session, number), db.list_allocations(session, [number]))
+        return views.allocation(db.get(session, number), db.list_allocations(session, [number]))
 
     return answer(200, {'allocation': backend.database.read(read)})
 
@@ -129,25 +130,27 @@ def properties(backend: Backend, request: Request) -> webob.Response:
     context = request.context
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rules.GET_PROPERTIES, target)
-    return extra_properties.HOSTS.list_(backend, request)
+    return registered_units.HOST_PROPERTIES.list_(backend, request)
 
 
 def update_property(backend: Backend, request: Request, property_name: str) -> webob.Response:
     """Make an extra property private, or public again."""
     policy.authorize(backend.enforcer, request.context, rules.UPDATE_PROPERTIES, {})
-    return extra_properties.HOSTS.update(request, property_name, backend.manager.set_host_property)
+    return registered_units.HOST_PROPERTIES.update(
+        request, property_name, backend.manager.set_host_property
+    )
 
 
 def pools(backend: Backend, request: Request) -> webob.Response:
     """List the pools of hosts, and who may use them."""
     policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
-    return answer(200, {'pools': [render.pool(p) for p in backend.database.read(db.list_pools)]})
+    return answer(200, {'pools': [views.pool(p) for p in backend.database.read(db.list_pools)]})
 
 
 def show_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
     """Show one pool of hosts, and which projects may use it."""
     policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
-    return answer(200, {'pool': render.pool(backend.database.read(db.get_pool, pool_name))})
+    return answer(200, {'pool': views.pool(backend.database.read(db.get_pool, pool_name))})
 
 
 def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
@@ -159,7 +162,7 @@ def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Res
     values = request.read(schema.UPDATE_POOL)
     _check_pool(pool_name)
     backend.manager.set_host_pool(request.context, pool_name, values)
-    return answer(200, {'pool': render.pool(backend.database.read(db.get_pool, pool_name))})
+    return answer(200, {'pool': views.pool(backend.database.read(db.get_pool, pool_name))})
 
 
 def delete_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
@@ -203,7 +206,7 @@ def _number(host_id: str) -> int:
 
     :raises climate_core.exceptions.HostNotFound: no host can have this id
     """
-    return registered.number(host_id, _not_found)
+    return registered_units.require_unit_id(host_id, _not_found)
 
 
 def _not_found(host_id: str) -> exceptions.HostNotFound:
@@ -212,8 +215,8 @@ def _not_found(host_id: str) -> exceptions.HostNotFound:
 
 def _answer(backend: Backend, request: Request, status: int, host_id: int) -> webob.Response:
     host = backend.database.read(db.get, host_id)
-    hidden = extra_properties.HOSTS.hidden(backend, request.context)
-    return answer(status, {'host': render.host(host, hidden)})
+    hidden = registered_units.HOST_PROPERTIES.hidden(backend, request.context)
+    return answer(status, {'host': views.host(host, hidden)})
 
 
 def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -221,10 +224,10 @@ def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
 
     :param body: flat, or with the same under ``values``, as some clients send changes
     """
-    given = registered.flat(body)
+    given = registered_units.flatten_values(body)
     normal: dict[str, Any] = {name: given.pop(name) for name in _OWN if name in given}
     flags = {
-        name: registered.flag(given.pop(name))
+        name: registered_units.parse_flag(given.pop(name))
         for name in ('reservable', 'disabled')
         if name in given
     }

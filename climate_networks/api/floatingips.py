@@ -4,9 +4,10 @@
 import webob
 
 from climate_common import resource_types
-from climate_core.api import paging, registered, render
-from climate_core.api.request import Backend, Request, answer
+from climate_core.api import registered_units
+from climate_core.api.request import Backend, Request, answer, next_links, page_body, page_limit
 from climate_networks.api import floatingip_schemas as schema
+from climate_networks.api import views
 from climate_networks.db import floatingips as db
 from climate_networks.policies import floatingips as rules
 
@@ -19,18 +20,18 @@ def list_(backend: Backend, request: Request) -> webob.Response:
         network_id=asked.get('floating_network_id'),
         address=asked.get('floating_ip_address'),
         marker=asked.get('marker', 0),
-        limit=paging.limit(backend, request),
+        limit=page_limit(backend, request),
     )
     found, more = backend.database.read(db.page, query)
-    links = paging.links(request, str(found[-1].id)) if more else None
-    return answer(200, paging.body('floatingips', [render.floatingip(f) for f in found], links))
+    links = next_links(request, str(found[-1].id)) if more else None
+    return answer(200, page_body('floatingips', [views.floatingip(f) for f in found], links))
 
 
 def show(backend: Backend, request: Request, floatingip_id: str) -> webob.Response:
     """Show one of them."""
     _authorize(backend, request, rules.GET)
     found = backend.database.read(db.get, _number(floatingip_id))
-    return answer(200, {'floatingip': render.floatingip(found)})
+    return answer(200, {'floatingip': views.floatingip(found)})
 
 
 def create(backend: Backend, request: Request) -> webob.Response:
@@ -41,7 +42,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     _authorize(backend, request, rules.CREATE)
     values = request.read(schema.CREATE)
     ids = backend.manager.create_floatingips(request.context, values)
-    shown = [render.floatingip(backend.database.read(db.get, each)) for each in ids]
+    shown = [views.floatingip(backend.database.read(db.get, each)) for each in ids]
     body = {'floatingip': shown[0]}
     more = {'floatingips': shown} if 'floating_ip_range' in values else {}
     return answer(201, {**body, **more})
@@ -55,8 +56,8 @@ def delete(backend: Backend, request: Request, floatingip_id: str) -> webob.Resp
 
 
 def _authorize(backend: Backend, request: Request, rule: str) -> None:
-    registered.authorize(backend, request, rule, resource_types.FLOATING_IP)
+    registered_units.authorize(backend, request, rule, resource_types.FLOATING_IP)
 
 
 def _number(floatingip_id: str) -> int:
-    return registered.number(floatingip_id, db.not_found)
+    return registered_units.require_unit_id(floatingip_id, db.not_found)

@@ -4,25 +4,26 @@
 from typing import Any
 
 from climate_common import limits
-from climate_core.api.schemas import common, registered
+from climate_core.api import registered_units
+from climate_core.api.schemas import common
 from climate_networks.domain import networks
 
 _TYPE: dict[str, Any] = {'type': 'string', 'enum': [*networks.TYPES]}
 _HIGHEST = max(networks.TYPES.values())
 _OF_OPERATORS: dict[str, Any] = {
-    'reservable': registered.RESERVABLE,
+    'reservable': registered_units.RESERVABLE,
     'project_ids': {
-        **registered.IDS,
+        **registered_units.IDS,
         'description': 'The projects that may be promised it.',
     },
     'domain_ids': {
-        **registered.IDS,
+        **registered_units.IDS,
         'description': 'The domains all of whose projects may be promised it; none here and in '
         'project_ids: all may.',
     },
 }
 CREATE: dict[str, Any] = {
-    **registered.with_extra(
+    **registered_units.with_extra(
         {
             'network_type': {**_TYPE, 'description': 'The type of the segment.'},
             'physical_network': {
@@ -52,7 +53,7 @@ CREATE: dict[str, Any] = {
     'required': ['network_type'],
     'oneOf': [{'required': ['segment_id']}, {'required': ['segment_range']}],
 }
-UPDATE: dict[str, Any] = registered.with_values(
+UPDATE: dict[str, Any] = registered_units.with_values(
     {
         **_OF_OPERATORS,
         'generation': {
@@ -80,10 +81,10 @@ SHOWN: dict[str, Any] = {
     'properties': {
         **_FACTS,
         'project_ids': {
-            **registered.IDS,
+            **registered_units.IDS,
             'description': 'Only for those who may see the segments of all projects.',
         },
-        'domain_ids': {**registered.IDS, 'description': 'The same.'},
+        'domain_ids': {**registered_units.IDS, 'description': 'The same.'},
         'generation': {
             'type': 'integer',
             'description': 'Counts the changes by operators; for the same.',
@@ -101,11 +102,11 @@ CREATED: dict[str, Any] = common.closed(
     ('network',),
 )
 MANY: dict[str, Any] = common.page_of('networks', SHOWN)
-PROPERTIES = registered.properties('segments')
-PROPERTIES_QUERY = registered.properties_query(
+PROPERTIES = registered_units.properties_schema('segments')
+PROPERTIES_QUERY = registered_units.properties_query(
     'segments', 'climate:networks:get_private_properties'
 )
-PROPERTY = registered.property_of('network')
+PROPERTY = registered_units.property_schema('network')
 QUERY: dict[str, dict[str, Any]] = {
     'network_type': {**_TYPE, 'description': 'Only those of this type.'},
     'physical_network': {

@@ -7,9 +7,10 @@ from typing import Any, Final
 import webob
 
 from climate_common import resource_types
-from climate_core.api import extra_properties, paging, policy, registered, render, sight
-from climate_core.api.request import Backend, Request, answer
+from climate_core.api import policy, registered_units
+from climate_core.api.request import Backend, Request, answer, next_links, page_body, page_limit
 from climate_networks.api import network_schemas as schema
+from climate_networks.api import views
 from climate_networks.db import networks as db
 from climate_networks.domain.networks import FACTS
 from climate_networks.policies import networks as rules
@@ -27,25 +28,25 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     asked, is_operator = request.parameters, _is_operator(backend, request)
     query = db.SegmentQuery(
         **{name: asked.get(name) for name in FACTS},
-        is_seen=sight.of(request.context, is_operator),
+        is_seen=policy.visibility_check(request.context, is_operator),
         marker=asked.get('marker', 0),
-        limit=paging.limit(backend, request),
+        limit=page_limit(backend, request),
     )
     found, more = backend.database.read(db.page, query)
-    links = paging.links(request, str(found[-1].id)) if more else None
-    hidden = extra_properties.SEGMENTS.hidden(backend, request.context)
-    shown = [render.network(each, is_operator, hidden) for each in found]
-    return answer(200, paging.body('networks', shown, links))
+    links = next_links(request, str(found[-1].id)) if more else None
+    hidden = registered_units.SEGMENT_PROPERTIES.hidden(backend, request.context)
+    shown = [views.network(each, is_operator, hidden) for each in found]
+    return answer(200, page_body('networks', shown, links))
 
 
 def show(backend: Backend, request: Request, network_id: str) -> webob.Response:
     """Show one of them."""
     _authorize(backend, request, rules.GET)
     is_operator = _is_operator(backend, request)
-    is_seen = sight.of(request.context, is_operator)
+    is_seen = policy.visibility_check(request.context, is_operator)
     found = backend.database.read(db.get, _number(network_id), False, is_seen)
-    hidden = extra_properties.SEGMENTS.hidden(backend, request.context)
-    return answer(200, {'network': render.network(found, is_operator, hidden)})
+    hidden = registered_units.SEGMENT_PROPERTIES.hidden(backend, request.context)
+    return answer(200, {'network': views.network(found, is_operator, hidden)})
 
 
 def create(backend: Backend, request: Request) -> webob.Response:
@@ -55,9 +56,9 @@ def create(backend: Backend, request: Request) -> webob.Response:
     """
     _authorize(backend, request, rules.CREATE)
     values = _normal(request.read(schema.CREATE), _OWN)
-    hidden = extra_properties.SEGMENTS.hidden(backend, request.context)
+    hidden = registered_units.SEGMENT_PROPERTIES.hidden(backend, request.context)
     shown = [
-        render.network(backend.database.read(db.get, each), is_operator=True, hidden=hidden)
+        views.network(backend.database.read(db.get, each), is_operator=True, hidden=hidden)
         for each in backend.manager.create_networks(request.context, values)
     ]
     more = {'networks': shown} if 'segment_range' in values else {}
@@ -75,9 +76,9 @@ def update(backend: Backend, request: Request, network_id: str) -> webob.Respons
     backend.manager.update_network(request.context, number, values)
     found, hidden = (
         backend.database.read(db.get, number),
-        extra_properties.SEGMENTS.hidden(backend, request.context),
+        registered_units.SEGMENT_PROPERTIES.hidden(backend, request.context),
     )
-    shown = render.network(found, is_operator=True, hidden=hidden)
+    shown = views.network(found, is_operator=True, hidden=hidden)
     return answer(200, {'network': shown})
 
 
@@ -94,19 +95,19 @@ def properties(backend: Backend, request: Request) -> webob.Response:
     Callers who may not see private ones are shown those of segments that they can reserve.
     """
     _authorize(backend, request, rules.GET_PROPERTIES)
-    return extra_properties.SEGMENTS.list_(backend, request)
+    return registered_units.SEGMENT_PROPERTIES.list_(backend, request)
 
 
 def update_property(backend: Backend, request: Request, property_name: str) -> webob.Response:
     """Make an extra property private, or public again."""
     _authorize(backend, request, rules.UPDATE_PROPERTIES)
-    return extra_properties.SEGMENTS.update(
+    return registered_units.SEGMENT_PROPERTIES.update(
         request, property_name, backend.manager.set_network_property
     )
 
 
 def _authorize(backend: Backend, request: Request, rule: str) -> None:
-    registered.authorize(backend, request, rule, resource_types.NETWORK)
+    registered_units.authorize(backend, request, rule, resource_types.NETWORK)
 
 
 def _is_operator(backend: Backend, request: Request) -> bool:
@@ -114,7 +115,7 @@ def _is_operator(backend: Backend, request: Request) -> bool:
 
 
 def _number(network_id: str) -> int:
-    return registered.number(network_id, db.not_found)
+    return registered_units.require_unit_id(network_id, db.not_found)
 
 
 def _normal(body: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
@@ -122,8 +123,8 @@ def _normal(body: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
 
     :param names: of what is no extra property
     """
-    given = registered.flat(body)
+    given = registered_units.flatten_values(body)
     normal = {name: given.pop(name) for name in names if name in given}
     if 'reservable' in given:
-        normal['available'] = registered.flag(given.pop('reservable'))
+        normal['available'] = registered_units.parse_flag(given.pop('reservable'))
     return {**normal, 'extra': given}

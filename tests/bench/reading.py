@@ -19,7 +19,7 @@ import webob
 from oslo_config import cfg
 
 from climate_core import conf as configuration
-from climate_core.api import deploy
+from climate_core.api import app
 from climate_core.db import migration
 from tests.bench import climate_rows
 from tests.bench.cloud import PROJECT_ID, USER
@@ -56,7 +56,7 @@ def measure(options: argparse.Namespace, directory: pathlib.Path) -> None:
 
 def report(conf: cfg.ConfigOpts, times: int) -> None:
     """Print a line for each kind of request."""
-    ask = functools.partial(_ask, deploy.load_application(conf))
+    ask = functools.partial(_ask, app.load_application(conf))
     # As climate_core.wsgi.api does.
     gc.collect()
     gc.freeze()

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from climate_core import conf as configuration
-from climate_core.api import deploy
+from climate_core.api import app
 from climate_core.db.engine import Database
 from climate_core.service import ManagerService
 from tests.bench.climate import CONFIG, CREDENTIALS
@@ -198,7 +198,7 @@ def measure(directory: pathlib.Path, names_files: bool) -> None:
         manager = ManagerService(conf, database=database, send=lambda *_: None, watch=False)
         manager.start()
         try:
-            ways = Ways(deploy.load_application(conf, database=database), Orders(cloud.url), trace)
+            ways = Ways(app.load_application(conf, database=database), Orders(cloud.url), trace)
             ways.enrol(hosts)
             print('| way | files | functions | calls into another package |\n|---|---|---|---|')
             for way, walk, entries in _table(ways):

@@ -10,7 +10,7 @@ import webob
 import webob.dec
 
 from climate_core import conf as configuration
-from climate_core.api import errors, requestlog
+from climate_core.api import app, errors
 from climate_core.cmd import manage
 from climate_core.cmd.manage import serve
 from climate_core.lease import feeds
@@ -39,7 +39,7 @@ def test_all_in_one_service_logs_no_token(
     assert_nowhere(''.join(capfd.readouterr()))
 
 
-@pytest.mark.parametrize('middleware', [requestlog.RequestLog, errors.Faults])
+@pytest.mark.parametrize('middleware', [app.RequestLog, errors.Faults])
 def test_token_in_a_path_is_logged_without_its_secret(
     middleware: type, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answer what is promised when, and how much is free."""
+"""Requests for the calendar: what is allocated and free when, and when a lease would fit."""
 
 import datetime
 import json
@@ -11,8 +11,19 @@ from sqlalchemy import orm
 
 from climate_common import dates, limits, microseconds, resource_types
 from climate_core import exceptions, policies
-from climate_core.api import etag, paging, policy, sight
-from climate_core.api.request import Backend, Request, answer
+from climate_core.api import blazar, policy, validation
+from climate_core.api.handlers import reservations
+from climate_core.api.request import (
+    Backend,
+    Request,
+    answer,
+    next_links,
+    page_body,
+    page_limit,
+    parse_unit_id,
+    set_digest_etag,
+)
+from climate_core.api.schemas import calendar as schema
 from climate_core.calendar import capacity_series
 from climate_core.db import capacity, sql, timeline_rows
 from climate_core.lease import request as lease_request
@@ -24,7 +35,7 @@ _LONGEST: Final = datetime.timedelta(days=92)
 #: The facts of hosts by which users may tell capacity apart, beside the extra properties.
 _COMMON: Final = frozenset({'availability_zone', 'vcpus', 'memory_mb', 'local_gb'})
 #: From so many groups of units and promises the capacity is made at most.
-MOST: Final = 50_000
+MAX_GROUPS: Final = 50_000
 
 
 def get(backend: Backend, request: Request) -> webob.Response:
@@ -62,7 +73,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
             shown['capacity'] = _capacity(session, backend, request, since, until)
         return shown
 
-    return etag.digest(answer(200, backend.database.read(read)))
+    return set_digest_etag(answer(200, backend.database.read(read)))
 
 
 def _span(
@@ -108,18 +119,18 @@ def _bars(
         project_id=None if asked.get('all_projects') else context.project_id,
         group_by=asked.get('group_by', 'resource'),
         marker=marker and marker.lower(),
-        limit=paging.limit(backend, request),
+        limit=page_limit(backend, request),
         lease_id=lease_id and lease_id.lower(),
     )
     found, more = timeline_rows.read_page(session, query)
-    links = paging.links(request, found[-1].reservation_id) if more else None
+    links = next_links(request, found[-1].reservation_id) if more else None
     shown = [_bar(each) for each in found]
     if asked.get('free_until'):
         free = timeline_rows.read_free_until(session, found)
         for each in shown:
             time = free.get(each['reservation_id'])
             each['free_until'] = None if time is None else dates.serialize(time)
-    return paging.body('bars', shown, links)
+    return page_body('bars', shown, links)
 
 
 def _hosts(
@@ -130,14 +141,14 @@ def _hosts(
     until: datetime.datetime,
 ) -> dict[str, Any]:
     marker = request.parameters.get('marker', '0')
-    number = paging.number(marker)
+    number = parse_unit_id(marker)
     if number is None:
         raise exceptions.BadRequest('marker: must be the id of a host.', field='marker')
     found, more = timeline_rows.read_host_page(
-        session, since, until, number, paging.limit(backend, request)
+        session, since, until, number, page_limit(backend, request)
     )
-    links = paging.links(request, str(found[-1].id)) if more else None
-    return paging.body('hosts', [_host(each) for each in found], links)
+    links = next_links(request, str(found[-1].id)) if more else None
+    return page_body('hosts', [_host(each) for each in found], links)
 
 
 def _capacity(
@@ -155,7 +166,7 @@ def _capacity(
         since=since,
         until=until,
         project_id=context.project_id,
-        limit=MOST,
+        limit=MAX_GROUPS,
         properties=names,
         private=policy.allows(backend.enforcer, context, host_rules.GET_PRIVATE, {}),
     )
@@ -165,7 +176,7 @@ def _capacity(
             'to: must be earlier, or capacity false: there are too many promises in this time.',
             field='to',
         )
-    is_seen = sight.of(context, sees_all)
+    is_seen = policy.visibility_check(context, sees_all)
     units = [each for each in found[0] if is_seen(each.access)]
     _check_properties(names, units, sees_all)
     promises = [each for each in found[1] if is_seen(each.units.access)]
@@ -240,3 +251,40 @@ def _series(one: capacity_series.Series, names: Sequence[str]) -> dict[str, Any]
             for each in one.steps
         ],
     }
+
+
+def get_availability(backend: Backend, request: Request) -> webob.Response:
+    """Show the earliest times in which reservations would be granted together.
+
+    Of servers that are not made yet it shows when they are expected to find room.
+
+    Nothing is held: what is free now may be taken by the next request.
+
+    :raises climate_core.exceptions.BadRequest: naming the parameter
+    """
+    context, values = request.context, dict(request.parameters)
+    target = {'project_id': context.project_id, 'user_id': context.user_id}
+    policy.authorize(backend.enforcer, context, policies.GET_AVAILABILITY, target)
+    for name in ('reservations', 'duration'):
+        if name not in values:
+            raise exceptions.BadRequest(f'{name}: is missing.', field=name)
+    try:
+        listed = limits.decode(values['reservations'])
+    except ValueError:
+        raise exceptions.BadRequest(
+            'reservations: must be a JSON list, as [{"resource_type": "physical:host"}].',
+            field='reservations',
+        )
+    validation.check(listed, schema.QUERIED_RESERVATIONS, 'reservations')
+    values['reservations'] = [
+        _check_queried(backend, each, f'reservations[{number}]')
+        for number, each in enumerate(blazar.convert_reservations(listed))
+    ]
+    with backend.reserving.turn(context, values):
+        return answer(200, {'windows': backend.manager.find_windows(context, values)})
+
+
+def _check_queried(backend: Backend, wanted: Mapping[str, Any], within: str) -> dict[str, Any]:
+    if 'server' in wanted and wanted['resource_type'] == resource_types.SERVER:
+        return dict(validation.check(wanted, schema.NEW_SERVERS, within))
+    return reservations.check(backend, wanted, within)

@@ -10,8 +10,8 @@ import webob
 from sqlalchemy import orm
 
 from climate_core import exceptions, policies
-from climate_core.api import etag, icalendar, policy
-from climate_core.api.request import Backend, Request, answer
+from climate_core.api import calendar_feed, policy
+from climate_core.api.request import Backend, Request, answer, set_digest_etag
 from climate_core.api.schemas import calendar as schema
 from climate_core.context import RequestContext
 from climate_core.db import feeds as db
@@ -23,7 +23,7 @@ PATH: Final = '/v1/leases.ics'
 #: Leases that ended before are not in it, nor those that start later.
 _BACK, _AHEAD = datetime.timedelta(days=31), datetime.timedelta(days=366)
 #: So many leases are in it at most: those that end last.
-MOST: Final = 1000
+MAX_LEASES: Final = 1000
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
@@ -77,7 +77,7 @@ def read(backend: Backend, request: Request) -> webob.Response:
     body = backend.feeds.get(found.id, lambda: _render(backend, found))
     response = webob.Response(status=200, content_type='text/calendar', charset='utf-8', body=body)
     response.headers['Cache-Control'] = 'private, no-cache'
-    return etag.digest(response)
+    return set_digest_etag(response)
 
 
 def _token(request: Request) -> feeds.Token | None:
@@ -122,7 +122,9 @@ def _authorize(backend: Backend, feed: feeds.Feed) -> None:
 
 def _render(backend: Backend, feed: feeds.Feed) -> bytes:
     _authorize(backend, feed)
-    return icalendar.render(feed.name, backend.database.read(_leases, feed.project_id))
+    return calendar_feed.render_calendar(
+        feed.name, backend.database.read(_leases, feed.project_id)
+    )
 
 
 def _leases(
@@ -133,7 +135,7 @@ def _leases(
         since=-_BACK,
         until=_AHEAD,
         sort=(('end_date', True),),
-        limit=MOST,
+        limit=MAX_LEASES,
         parts=(),
     )
     found, _ = listing.read_page(session, query)

@@ -1,26 +1,116 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handle requests for leases: read them from the database, send writes to the manager.
+"""Requests for leases: read them from the database, send writes to the manager.
 
-A manager of the same release shows a lease that it has just made itself: it knows it.
+A manager of the same release returns a lease that it has created, and the API does not read it
+again.
 """
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import webob
 
-from climate_common import limits
+from climate_common import dates, limits
 from climate_core import exceptions, policies
-from climate_core.api import blazar, etag, fields, known_properties, policy, validation
+from climate_core.api import blazar, policy, registered_units, validation
 from climate_core.api.handlers import reservations
-from climate_core.api.request import Backend, Request, answer
+from climate_core.api.request import (
+    Backend,
+    Request,
+    answer,
+    expected_generation,
+    lease_parts,
+    next_links,
+    page_body,
+    page_limit,
+    select_fields,
+    set_etag,
+)
 from climate_core.api.schemas import leases as schema
 from climate_core.context import RequestContext
+from climate_core.db import history as history_db
 from climate_core.db import leases as db
+from climate_core.db import listing
 from climate_core.lease import request as lease_request
-from climate_core.lease import states, views
+from climate_core.lease import states, views, webhook
+from climate_core.lease.history import HistoryEntry
 from climate_core.lease.model import Lease
 from climate_core.operations import draft_builder
+
+
+def list_(backend: Backend, request: Request) -> webob.Response:
+    """List the leases of the caller's project, or of all projects if the policy allows it."""
+    asked = request.parameters
+    query = listing.LeaseQuery(
+        project_id=_listed_project(backend, request),
+        deleted=asked.get('deleted', False),
+        statuses=asked.get('status', ()),
+        name=asked.get('name'),
+        resource_type=asked.get('resource_type'),
+        resource_id=asked.get('resource_id'),
+        **_window(asked),
+        sort=_sort(asked),
+        marker=asked['marker'].lower() if 'marker' in asked else None,
+        limit=page_limit(backend, request),
+        parts=lease_parts(asked.get('fields')),
+    )
+    found, more = backend.database.read(listing.read_summaries, query)
+    places = backend.database.read(db.queue_positions, found)
+    viewer_id = request.context.user_id
+    whole = (views.lease_view(each, places.get(each.id), viewer_id) for each in found)
+    wanted = asked.get('fields')
+    leases = [select_fields(each, wanted) for each in whole] if wanted else list(whole)
+    links = next_links(request, found[-1].id) if more else None
+    return answer(200, page_body('leases', leases, links))
+
+
+def _listed_project(backend: Backend, request: Request) -> str | None:
+    """Return the project whose leases are listed; None: all projects.
+
+    :raises climate_core.exceptions.Forbidden: the caller may not see those that are asked for
+    """
+    context = request.context
+    wanted: str | None = request.parameters.get('project_id')
+    if policy.allows(backend.enforcer, context, policies.GET_ALL_LEASES, {}):
+        return wanted
+    target = {'project_id': context.project_id, 'user_id': context.user_id}
+    policy.authorize(backend.enforcer, context, policies.GET_LEASES, target)
+    if wanted not in (None, context.project_id) or not context.project_id:
+        policy.authorize(backend.enforcer, context, policies.GET_ALL_LEASES, {})
+    return context.project_id
+
+
+def _window(asked: Mapping[str, Any]) -> dict[str, listing.Moment | None]:
+    since, until = _moment(asked, 'from'), _moment(asked, 'until')
+    if type(since) is type(until) and since is not None and since >= until:  # type: ignore[operator]
+        raise exceptions.InvalidDate('until: must be later than from.', field='until')
+    return {'since': since, 'until': until}
+
+
+def _moment(asked: Mapping[str, Any], name: str) -> listing.Moment | None:
+    if name not in asked:
+        return None
+    time = lease_request.read_date(asked[name], limits.FIRST_DATE, name)
+    return time - limits.FIRST_DATE if dates.is_relative(asked[name]) else time
+
+
+def _sort(asked: Mapping[str, Any]) -> Sequence[listing.Sort]:
+    keys, directions = asked.get('sort_key', []), asked.get('sort_dir', [])
+    if 'sort' in asked and (keys or directions):
+        raise exceptions.BadRequest('sort: must come without sort_key and sort_dir.', 'sort')
+    if len(directions) > len(keys):
+        raise exceptions.BadRequest(
+            'sort_dir: must not come more often than sort_key.', 'sort_dir'
+        )
+    pairs = [each.partition(':')[::2] for each in asked.get('sort', ())]
+    pairs += zip(keys, [*directions, *[''] * len(keys)], strict=False)
+    sort = [(key, direction == 'desc') for key, direction in pairs]
+    if len({key for key, _ in sort}) < len(sort):
+        name = 'sort' if 'sort' in asked else 'sort_key'
+        raise exceptions.BadRequest(f'{name}: must name each key only once.', name)
+    return sort or listing.LeaseQuery().sort
+
 
 _DATES = ('start_date', 'end_date', 'before_end_date')
 
@@ -65,10 +155,17 @@ def create(backend: Backend, request: Request) -> webob.Response:
         if request.parameters.get('dry_run'):
             _authorize_present(backend, context, values)
             checked = backend.manager.check_lease(context, values)
-            return answer(200, {'dry_run': known_properties.tell(backend, context, checked)})
+            return answer(
+                200,
+                {
+                    'dry_run': registered_units.add_known_properties_to_dry_run(
+                        backend, context, checked
+                    )
+                },
+            )
         made = _make(backend, context, {**values, 'api_release': views.RELEASE})
     if not isinstance(made, str):
-        return etag.mark(answer(201, {'lease': made}), made['generation'])
+        return set_etag(answer(201, {'lease': made}), made['generation'])
     lease = backend.database.read(db.get, made)
     if lease.user_id != context.user_id:
         # It was there before: a repeated request of another user.
@@ -98,10 +195,10 @@ def _make(backend: Backend, context: RequestContext, values: dict[str, Any]) -> 
 def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Show one lease."""
     wanted = request.parameters.get('fields')
-    lease = backend.database.read(db.get, lease_id, parts=fields.parts(wanted))
+    lease = backend.database.read(db.get, lease_id, parts=lease_parts(wanted))
     policy.authorize_lease(backend.enforcer, request.context, policies.GET_LEASES, lease)
-    body = {'lease': fields.chosen(_render(backend, request.context, lease), wanted)}
-    return etag.mark(answer(200, body), lease.generation)
+    body = {'lease': select_fields(_render(backend, request.context, lease), wanted)}
+    return set_etag(answer(200, body), lease.generation)
 
 
 def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
@@ -125,7 +222,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
         policy.authorize_lease(
             backend.enforcer, request.context, policies.SET_PRIORITY, lease, 'priority'
         )
-    generation = etag.expected(request, values.pop('generation', None))
+    generation = expected_generation(request, values.pop('generation', None))
     if values or generation is not None:
         backend.manager.update_lease(request.context, lease_id, values, generation)
     return _read_back(backend, request.context, 200, lease_id)
@@ -135,7 +232,7 @@ def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Delete a lease and have its resources freed."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.DELETE_LEASE, lease)
-    backend.manager.delete_lease(request.context, lease_id, etag.expected(request))
+    backend.manager.delete_lease(request.context, lease_id, expected_generation(request))
     return answer(204)
 
 
@@ -143,7 +240,7 @@ def start(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Start a lease with ``start_policy`` manual, at or after its start date."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.START_LEASE, lease)
-    backend.manager.start_lease(request.context, lease_id, etag.expected(request))
+    backend.manager.start_lease(request.context, lease_id, expected_generation(request))
     return _read_back(backend, request.context, 202, lease_id)
 
 
@@ -151,7 +248,7 @@ def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """End a lease now and have its resources freed; before its start that cancels it."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.END_LEASE, lease)
-    backend.manager.end_lease(request.context, lease_id, etag.expected(request))
+    backend.manager.end_lease(request.context, lease_id, expected_generation(request))
     return _read_back(backend, request.context, 202, lease_id)
 
 
@@ -185,7 +282,7 @@ def _answer(
     backend: Backend, context: RequestContext, status: int, lease: Lease
 ) -> webob.Response:
     shown = _render(backend, context, lease)
-    return etag.mark(answer(status, {'lease': shown}), lease.generation)
+    return set_etag(answer(status, {'lease': shown}), lease.generation)
 
 
 def _render(backend: Backend, context: RequestContext, lease: Lease) -> dict[str, Any]:
@@ -207,7 +304,7 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
     if 'id' in normal:
         normal['id'] = normal['id'].lower()
     if 'reservations' in normal:
-        normal['reservations'] = blazar.reservations(normal['reservations'])
+        normal['reservations'] = blazar.convert_reservations(normal['reservations'])
     if 'events' in normal:
         normal['events'] = [
             {'event_type': each['event_type'], 'time': each.get('time', each.get('event_date'))}
@@ -226,3 +323,31 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
 def _check_date(text: str, field: str) -> None:
     """Refuse a malformed date. The manager resolves "now" and checks the rest."""
     lease_request.read_date(text, limits.FIRST_DATE, field)
+
+
+def list_history(backend: Backend, request: Request, lease_id: str) -> webob.Response:
+    """List the changes of a lease; also of a deleted one, until it is purged.
+
+    :raises climate_core.exceptions.LeaseNotFound: there is none, or its user may not see it
+    """
+    lease = backend.database.read(db.find, lease_id, parts=())
+    if lease is None:
+        raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
+    policy.authorize_lease(backend.enforcer, request.context, policies.GET_LEASE_HISTORY, lease)
+    limit = page_limit(backend, request)
+    after = request.parameters.get('marker')
+    newest_first = request.parameters.get('sort') == schema.NEWEST_FIRST
+    found, more = backend.database.read(history_db.page, lease_id, after, limit, newest_first)
+    entries = [_history_entry(number, each) for number, each in found]
+    links = next_links(request, str(found[-1][0])) if more else None
+    return answer(200, page_body('history', entries, links))
+
+
+def _history_entry(number: int, entry: HistoryEntry) -> dict[str, Any]:
+    shown = {'id': number, **dataclasses.asdict(entry), 'time': dates.serialize(entry.time)}
+    del shown['lease_id']
+    if 'webhook' in entry.changes:
+        # Entries of earlier releases have whole URLs.
+        urls = [url and webhook.url_origin(url) for url in entry.changes['webhook']]
+        shown['changes'] = {**entry.changes, 'webhook': urls}
+    return shown

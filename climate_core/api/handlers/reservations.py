@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handle requests for the reservations of a lease."""
+"""Requests for reservations of a lease, and for the types of resources."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,8 +8,9 @@ import webob
 
 from climate_common import resource_types
 from climate_core import exceptions, policies
-from climate_core.api import blazar, etag, policy, validation
-from climate_core.api.request import Backend, Request, answer
+from climate_core.api import blazar, policy, validation
+from climate_core.api.request import Backend, Request, answer, expected_generation, set_etag
+from climate_core.api.schemas import reservations
 from climate_core.api.schemas import reservations as schema
 from climate_core.db import leases as db
 from climate_core.lease import model, views
@@ -20,8 +21,8 @@ def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Add a resource; one that is in the lease already is answered as it is."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.CREATE_RESERVATION, lease)
-    values = check(backend, blazar.reservation(request.read(schema.CREATE)))
-    generation = etag.expected(request)
+    values = check(backend, blazar.convert_reservation(request.read(schema.CREATE)))
+    generation = expected_generation(request)
     with backend.reserving.turn(request.context, values):
         reservation_id = backend.manager.add_reservation(
             request.context, lease_id, values, generation
@@ -37,7 +38,7 @@ def update(
     policy.authorize_lease(backend.enforcer, request.context, policies.UPDATE_RESERVATION, lease)
     reservation = lease.get_reservation(reservation_id)
     values = _check_change(backend, reservation, request.read(schema.CHANGE))
-    generation = etag.expected(request)
+    generation = expected_generation(request)
     backend.manager.update_reservation(
         request.context, lease_id, reservation_id, values, generation
     )
@@ -50,7 +51,7 @@ def delete(
     """Remove a resource from a lease, which goes on; its end action is done."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.DELETE_RESERVATION, lease)
-    generation = etag.expected(request)
+    generation = expected_generation(request)
     backend.manager.remove_reservation(request.context, lease_id, reservation_id, generation)
     return answer(204)
 
@@ -101,7 +102,7 @@ def _check_change(
 def _answer(backend: Backend, status: int, lease_id: str, reservation_id: str) -> webob.Response:
     lease = backend.database.read(db.get, lease_id)
     reservation = views.reservation_view(lease.get_reservation(reservation_id), lease)
-    return etag.mark(answer(status, {'reservation': reservation}), lease.generation)
+    return set_etag(answer(status, {'reservation': reservation}), lease.generation)
 
 
 def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> dict[str, Any]:
@@ -132,3 +133,18 @@ def _plugin(backend: Backend, kind: str, within: str) -> type[base.ResourcePlugi
             field=f'{within}.resource_type' if within else 'resource_type',
         )
     return plugin
+
+
+def list_plugins(backend: Backend, request: Request) -> webob.Response:
+    """List every type of resource, with the schema of a reservation."""
+    policy.authorize(backend.enforcer, request.context, policies.GET_PLUGINS, {})
+    return answer(200, {'plugins': [_serialize_plugin(each) for each in backend.plugins.values()]})
+
+
+def _serialize_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
+    return {
+        'resource_type': resource_types.api_name(plugin.resource_type),
+        'title': plugin.title,
+        'description': plugin.description,
+        'schema': reservations.of_plugin(plugin),
+    }

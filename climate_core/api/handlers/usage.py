@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answer requests for what projects reserved and used."""
+"""Requests for the usage and the limits of projects."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -13,14 +13,15 @@ from climate_core.api import policy
 from climate_core.api.request import Backend, Request, answer
 from climate_core.db import sql
 from climate_core.db import usage as db
+from climate_core.db import usage as limits_db
+from climate_core.lease import limits, usage
 from climate_core.lease import request as lease_request
-from climate_core.lease import usage
 
 #: By default so many weeks are planned that were, and that will be, this one included.
 _BACK, _AHEAD = 4 * usage.WEEK, 8 * usage.WEEK
 _LONGEST: Final = 53 * usage.WEEK
 #: So many weeks of projects are shown at most.
-MOST: Final = 20_000
+MAX_PLANNED_WEEKS: Final = 20_000
 
 
 def get(backend: Backend, request: Request) -> webob.Response:
@@ -105,9 +106,9 @@ def _planned(
         )
     period = usage.Span(start, end)
     totals = usage.by_week(db.read_uses(session, period, project_id, planned=True), period, now)
-    if len(totals) > MOST:
+    if len(totals) > MAX_PLANNED_WEEKS:
         raise exceptions.BadRequest(
-            f'end: must be earlier: there are more than {MOST} weeks of projects in this time.',
+            f'end: must be earlier: there are more than {MAX_PLANNED_WEEKS} weeks of projects in this time.',
             field='end',
         )
     order = sorted(totals, key=lambda each: (each[0].begin, each[1]))
@@ -130,3 +131,25 @@ def _serialize(project_id: str, total: usage.Total, period: usage.Span) -> dict[
         'used': usage.rounded(total.used),
         'preempted': usage.rounded(total.preempted),
     }
+
+
+def get_limits(backend: Backend, request: Request) -> webob.Response:
+    """Show the limits of a project, by default the caller's, and what its live leases hold.
+
+    :raises climate_core.exceptions.BadRequest: neither the request nor the token names a project
+    """
+    context = request.context
+    project_id = request.parameters.get('project_id', context.project_id)
+    target = {'project_id': project_id, 'user_id': context.user_id}
+    policy.authorize(backend.enforcer, context, policies.GET_LIMITS, target)
+    if not project_id:
+        raise exceptions.BadRequest(
+            'project_id: must be given, since the token has no project.', 'project_id'
+        )
+    most = backend.limits.of(project_id) or {}
+    used = backend.database.read(limits_db.used, project_id)
+    shown = {
+        name: {'limit': most.get(name, limits.UNLIMITED), 'used': used[name]}
+        for name in limits.NAMES
+    }
+    return answer(200, {'limits': shown})

@@ -10,7 +10,7 @@ from oslo_log import log
 
 from climate_core import conf as configuration
 from climate_core import exceptions
-from climate_core.api import deploy
+from climate_core.api import app
 from climate_core.cloud import errors
 from climate_core.cmd import startup_errors
 from climate_core.cmd.manage import database, repair, serve
@@ -23,7 +23,7 @@ from climate_hosts.cloud.power import base as power
 _EXPECTED: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
-    deploy.MiddlewareError,
+    app.MiddlewareError,
     power.BadPowerSettings,
     exceptions.LeaseNotFound,
     cfg.Error,

@@ -16,7 +16,7 @@ from oslo_config import cfg
 from oslo_log import log
 from oslo_utils import netutils
 
-from climate_core.api import deploy
+from climate_core.api import app
 from climate_core.cmd import processes
 from climate_core.cmd.manage.database import create_directory
 from climate_core.context import RequestContext
@@ -86,7 +86,7 @@ def serving(conf: cfg.ConfigOpts) -> Iterator[str]:
     migration.upgrade(conf)
     database = Database(conf)
     manager = _create_manager(conf, database)
-    api = deploy.load_application(conf, database=database)
+    api = app.load_application(conf, database=database)
     server = HttpServer('api', options.host, options.port, api)
     manager.start()
     server.start()

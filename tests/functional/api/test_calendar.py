@@ -378,7 +378,7 @@ def test_bad_parameter_of_hosts_is_named(empty: Any, query: dict[str, Any], fiel
 
 
 def test_too_many_promises_are_refused(application: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handler, 'MOST', 2)
+    monkeypatch.setattr(handler, 'MAX_GROUPS', 2)
     assert ask(application, status=400).json['field'] == 'to'
     assert ask(application, capacity='false').json['bars'] != []
 

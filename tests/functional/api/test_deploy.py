@@ -9,7 +9,7 @@ import pytest
 import webob
 from oslo_config import cfg
 
-from climate_core.api import deploy
+from climate_core.api import app
 from climate_core.api.schemas import leases
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
@@ -22,7 +22,7 @@ def post(application: Any, body: Any) -> webob.Response:
 
 def test_write_without_a_manager_is_unavailable(tmp_path: pathlib.Path) -> None:
     conf = world.configure(tmp_path, ('DEFAULT', 'rpc_response_timeout', '1'))
-    application = deploy.load_application(conf, plugins={})
+    application = app.load_application(conf, plugins={})
     response = post(application, b'{"name": "n", "end_date": "2099-01-01 10:00"}')
     assert response.status_code == 503
     assert response.json['error_name'] == 'service_unavailable'
@@ -30,7 +30,7 @@ def test_write_without_a_manager_is_unavailable(tmp_path: pathlib.Path) -> None:
 
 
 def test_reads_need_no_manager(conf: cfg.ConfigOpts) -> None:
-    application = deploy.load_application(conf, plugins={})
+    application = app.load_application(conf, plugins={})
     assert world.ask(application, 'GET', '/v1/leases').json == {'leases': []}
 
 
@@ -38,7 +38,7 @@ def test_without_tables_it_is_the_operators_fault(
     tmp_path: pathlib.Path, conf: cfg.ConfigOpts
 ) -> None:
     conf.set_override('connection', f'sqlite:///{tmp_path}/empty.sqlite', group='database')
-    application = deploy.load_application(conf, plugins={})
+    application = app.load_application(conf, plugins={})
     response = world.ask(application, 'GET', '/v1/leases', status=500)
     assert 'SELECT' not in response.text
 
@@ -87,7 +87,7 @@ def test_body_that_is_nested_too_deep_is_refused(application: Any) -> None:
 
 def test_browsers_of_other_origins(tmp_path: pathlib.Path) -> None:
     conf = world.configure(tmp_path, ('cors', 'allowed_origin', 'http://dashboard'))
-    application = deploy.load_application(conf, plugins={})
+    application = app.load_application(conf, plugins={})
     for path in ('/v1/leases', '/v1/nope'):
         response = world.ask(application, 'GET', path, headers={'Origin': 'http://dashboard'})
         assert response.headers['Access-Control-Allow-Origin'] == 'http://dashboard'
@@ -98,7 +98,7 @@ def test_browsers_of_other_origins(tmp_path: pathlib.Path) -> None:
 
 def test_links_follow_the_proxy(tmp_path: pathlib.Path) -> None:
     conf = world.configure(tmp_path, ('oslo_middleware', 'enable_proxy_headers_parsing', 'true'))
-    application = deploy.load_application(conf, plugins={})
+    application = app.load_application(conf, plugins={})
     headers = {'X-Forwarded-Host': 'r', 'X-Forwarded-Proto': 'https'}
     answer = world.ask(application, 'GET', '/', headers=headers)
     link = answer.json['versions'][0]['links'][0]['href']
@@ -122,7 +122,7 @@ def test_two_applications_share_nothing(tmp_path: pathlib.Path) -> None:
 def test_plugins_that_cannot_be_used_keep_it_from_starting(tmp_path: pathlib.Path) -> None:
     conf = world.configure(tmp_path, ('manager', 'plugins', 'nope'))
     with pytest.raises(loading.PluginError, match='nope'):
-        deploy.load_application(conf)
+        app.load_application(conf)
 
 
 def test_module_for_wsgi_servers(tmp_path: pathlib.Path) -> None:

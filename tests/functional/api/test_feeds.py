@@ -172,7 +172,7 @@ def test_feed_of_any_size_costs_the_same_statements(
             read(application, token)
             counts.append(len(statements))
     assert counts == [3, 3]
-    monkeypatch.setattr(handler, 'MOST', 2)
+    monkeypatch.setattr(handler, 'MAX_LEASES', 2)
     calendar = calendars.read(read(application, token).body)
     assert len(calendar.walk('VEVENT')) == 2
 

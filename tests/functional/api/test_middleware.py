@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import webob
 
-from climate_core.api import deploy
+from climate_core.api import app
 from climate_core.cmd import manage
 from tests.functional.api import world
 
@@ -31,7 +31,7 @@ def load(directory: pathlib.Path, *lines: str, **audit: str) -> Any:
     options = [('api', 'middleware', each) for each in lines]
     options += [('audit_middleware_notifications', *each) for each in audit.items()]
     conf = world.configure(directory, *options)
-    return deploy.load_application(conf, plugins={})
+    return app.load_application(conf, plugins={})
 
 
 def ask(application: Any, project_id: str, status: int, **headers: str) -> webob.Response:
@@ -146,7 +146,7 @@ def test_first_filter_is_the_outermost(
 def test_filter_that_cannot_be_used_keeps_the_api_from_starting(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], line: str, why: str
 ) -> None:
-    with pytest.raises(deploy.MiddlewareError, match=why) as caught:
+    with pytest.raises(app.MiddlewareError, match=why) as caught:
         load(tmp_path, line)
     assert f'"{line}"' in str(caught.value)
     words = ['--config-file', str(tmp_path / 'climate.conf'), 'serve', '--noauth', '--port', '0']

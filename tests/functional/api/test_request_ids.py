@@ -29,7 +29,7 @@ def post(application: Any, body: Any = BODY, request_id: str | None = NOVAS) -> 
 def test_the_api_logs_both_ids(application: Any, lines: Lines) -> None:
     response = post(application)
     assert response.status_code == 201
-    [line] = lines.of('climate_core.api.requestlog')
+    [line] = lines.of('climate_core.api.app')
     assert line['message'].startswith('POST /v1/leases: 201, ')
     assert line['context']['global_request_id'] == NOVAS
     assert line['context']['request_id'] == response.headers['x-openstack-request-id'] != NOVAS
@@ -39,7 +39,7 @@ def test_the_api_logs_both_ids(application: Any, lines: Lines) -> None:
 def test_a_public_request_has_nothing_of_the_one_before(application: Any, lines: Lines) -> None:
     post(application)
     response = world.ask(application, 'GET', '/')
-    *_, line = lines.of('climate_core.api.requestlog')
+    *_, line = lines.of('climate_core.api.app')
     assert 'GET /: 300, ' in line['message']
     assert line['context']['request_id'] == response.headers['x-openstack-request-id']
     assert line['context']['global_request_id'] is None
@@ -51,13 +51,13 @@ def test_a_path_that_cannot_be_read_is_logged_as_it_came(application: Any, lines
     request.environ['PATH_INFO'] = '/v1/leases/\xff\n'
     response = request.get_response(application)
     assert (response.status_code, response.json['error_name']) == (400, 'request.invalid')
-    [line] = lines.of('climate_core.api.requestlog')
+    [line] = lines.of('climate_core.api.app')
     assert line['message'].startswith('GET /v1/leases/%FF%0A: 400, ')
 
 
 def test_no_token_is_logged(application: Any, lines: Lines) -> None:
     world.ask(application, 'GET', PATH, headers={'X-Auth-Token': 'a-secret-token'})
-    assert lines.of('climate_core.api.requestlog')
+    assert lines.of('climate_core.api.app')
     assert 'a-secret-token' not in json.dumps(lines.written)
 
 

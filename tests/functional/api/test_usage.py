@@ -274,5 +274,5 @@ def test_too_many_weeks_are_refused(
     application: Any, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_running(database, 1, 'ACTIVE')
-    monkeypatch.setattr(handler, 'MOST', 0)
+    monkeypatch.setattr(handler, 'MAX_PLANNED_WEEKS', 0)
     assert get(application, '/v1/usage?planned=true', 400)['field'] == 'end'

@@ -18,7 +18,7 @@ from oslo_serialization import jsonutils
 
 from climate_core import conf as configuration
 from climate_core import exceptions
-from climate_core.api import deploy
+from climate_core.api import app
 from climate_core.cloud import Cloud
 from climate_core.context import RequestContext
 from climate_core.db.engine import Database
@@ -134,7 +134,7 @@ def running(
     )
     manager.start()
     try:
-        yield deploy.load_application(conf, database=database, plugins=plugins)
+        yield app.load_application(conf, database=database, plugins=plugins)
     finally:
         manager.stop()
 

@@ -17,7 +17,7 @@ from oslo_messaging import ExpectedException
 from wsgi_intercept import interceptor
 
 from climate_core import exceptions
-from climate_core.api import deploy
+from climate_core.api import app
 from climate_core.calendar.model import AllocationRequest, Demand
 from climate_core.db import tables
 from climate_core.lease import states
@@ -221,7 +221,7 @@ class LeaseService(fixtures.Fixture):
         for each in (*ours, self.addresses, self.floating_ips):
             self.world.plugins[each.resource_type] = each
         self.world.conf.set_override('auth_strategy', 'noauth', group='api')
-        self._api = deploy.load_application(
+        self._api = app.load_application(
             self.world.conf,
             database=self.world.database,
             manager=Manager(self.world.operations),

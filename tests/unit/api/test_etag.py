@@ -7,11 +7,11 @@ import pytest
 import webob
 
 from climate_core import exceptions
-from climate_core.api import etag
+from climate_core.api.request import _IF_MATCH, expected_generation
 
 
 def expected(value: str) -> int | None:
-    return etag.expected(webob.Request.blank('/', headers={'If-Match': value}))
+    return expected_generation(webob.Request.blank('/', headers={'If-Match': value}))
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ def expected(value: str) -> int | None:
 )
 def test_if_match_names_a_generation(value: str, generation: int | None) -> None:
     assert expected(value) == generation
-    assert re.search(etag.IF_MATCH['pattern'], value.strip())
+    assert re.search(_IF_MATCH['pattern'], value.strip())
 
 
 @pytest.mark.parametrize('value', ['"3', '3"', 'W/3', 'w/"3"', 'W/"one"', '"1", "2"', '', '-1'])
@@ -27,4 +27,4 @@ def test_if_match_that_is_no_etag_of_a_lease_is_rejected(value: str) -> None:
     with pytest.raises(exceptions.BadRequest) as caught:
         expected(value)
     assert caught.value.field == 'If-Match'
-    assert not re.search(etag.IF_MATCH['pattern'], value)
+    assert not re.search(_IF_MATCH['pattern'], value)

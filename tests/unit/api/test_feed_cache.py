@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from climate_core import exceptions
-from climate_core.api import feed_cache
+from climate_core.api import calendar_feed
 
 
 class Clock:
@@ -36,11 +36,11 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def cache(clock: Clock) -> feed_cache.FeedCache:
-    return feed_cache.FeedCache(60.0, clock)
+def cache(clock: Clock) -> calendar_feed.FeedCache:
+    return calendar_feed.FeedCache(60.0, clock)
 
 
-def test_feed_is_rendered_once_in_its_time(cache: feed_cache.FeedCache, clock: Clock) -> None:
+def test_feed_is_rendered_once_in_its_time(cache: calendar_feed.FeedCache, clock: Clock) -> None:
     feed = Feed()
     for _ in range(5):
         assert cache.get('a', feed) == b'feed'
@@ -51,7 +51,7 @@ def test_feed_is_rendered_once_in_its_time(cache: feed_cache.FeedCache, clock: C
 
 
 def test_lost_right_is_remembered_and_another_failure_is_not(
-    cache: feed_cache.FeedCache, clock: Clock
+    cache: calendar_feed.FeedCache, clock: Clock
 ) -> None:
     feed = Feed()
     feed.error = exceptions.ServiceUnavailable('Keystone does not answer.')
@@ -69,7 +69,7 @@ def test_lost_right_is_remembered_and_another_failure_is_not(
     assert cache.get('a', feed) == b'feed'
 
 
-def test_feed_is_rendered_by_one_request_at_a_time(cache: feed_cache.FeedCache) -> None:
+def test_feed_is_rendered_by_one_request_at_a_time(cache: calendar_feed.FeedCache) -> None:
     entered, leave = threading.Event(), threading.Event()
 
     def render() -> bytes:
@@ -91,9 +91,9 @@ def test_feed_is_rendered_by_one_request_at_a_time(cache: feed_cache.FeedCache) 
 
 @pytest.mark.parametrize(('name', 'most'), [('MOST_FEEDS', 2), ('MOST_BYTES', 9)])
 def test_feeds_that_were_read_longest_ago_are_forgotten(
-    cache: feed_cache.FeedCache, monkeypatch: pytest.MonkeyPatch, name: str, most: int
+    cache: calendar_feed.FeedCache, monkeypatch: pytest.MonkeyPatch, name: str, most: int
 ) -> None:
-    monkeypatch.setattr(feed_cache, name, most)
+    monkeypatch.setattr(calendar_feed, name, most)
     feeds = {each: Feed() for each in 'abc'}
     for each in 'abac':
         cache.get(each, feeds[each])
@@ -104,16 +104,16 @@ def test_feeds_that_were_read_longest_ago_are_forgotten(
 
 
 def test_feed_above_the_bound_is_sent_and_not_kept(
-    cache: feed_cache.FeedCache, monkeypatch: pytest.MonkeyPatch
+    cache: calendar_feed.FeedCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_cache, 'MOST_BYTES', 3)
+    monkeypatch.setattr(calendar_feed, 'MAX_BYTES', 3)
     feed = Feed()
     assert [cache.get('a', feed) for _ in range(2)] == [b'feed', b'feed']
     assert feed.rendered == 2
 
 
 def test_zero_seconds_keep_nothing() -> None:
-    cache, feed = feed_cache.FeedCache(0.0), Feed()
+    cache, feed = calendar_feed.FeedCache(0.0), Feed()
     cache.get('a', feed)
     cache.get('a', feed)
     assert feed.rendered == 2

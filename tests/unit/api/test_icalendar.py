@@ -7,7 +7,7 @@ import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.api import icalendar
+from climate_core.api import calendar_feed
 from climate_core.lease.states import LeaseStatus
 from tests.support import calendars, leases
 
@@ -18,14 +18,16 @@ NAMES = st.text(st.characters(codec='utf-8', exclude_characters='\x00'), max_siz
 
 
 def test_calendar_without_leases_has_a_component() -> None:
-    assert calendars.read(icalendar.render('phone', [])).walk('VEVENT') == []
+    assert calendars.read(calendar_feed.render_calendar('phone', [])).walk('VEVENT') == []
 
 
 def test_event_within_one_second_has_no_end() -> None:
     for microseconds, shown in ((0, False), (600_000, False), (800_000, True), (-900_000, False)):
         end = START + datetime.timedelta(microseconds=microseconds)
         lease = dataclasses.replace(leases.lease(), start_date=START, end_date=end)
-        (event,) = calendars.read(icalendar.render('phone', [(lease, ())])).walk('VEVENT')
+        (event,) = calendars.read(calendar_feed.render_calendar('phone', [(lease, ())])).walk(
+            'VEVENT'
+        )
         assert f'{event.decoded("dtstart"):%H:%M:%S}' == '10:00:00'
         assert ('dtend' in event) is shown
 
@@ -33,7 +35,7 @@ def test_event_within_one_second_has_no_end() -> None:
 def test_names_keep_all_but_control_characters() -> None:
     stored, shown = 'a\x7fb\x85c\x9bd\n\u2028e; f, g\\n"', 'a b c d \u2028e; f, g\\n"'
     lease = dataclasses.replace(leases.lease(), name=stored)
-    calendar = calendars.read(icalendar.render(stored, [(lease, ())]))
+    calendar = calendars.read(calendar_feed.render_calendar(stored, [(lease, ())]))
     (event,) = calendar.walk('VEVENT')
     assert [str(event['summary']), str(calendar['x-wr-calname'])] == [shown, shown]
 
@@ -55,5 +57,5 @@ def test_any_stored_lease_is_an_event(
         updated_at=changed,
         status=status,
     )
-    (event,) = calendars.read(icalendar.render(feed, [(lease, ())])).walk('VEVENT')
+    (event,) = calendars.read(calendar_feed.render_calendar(feed, [(lease, ())])).walk('VEVENT')
     assert event.decoded('dtstart') == start.replace(microsecond=0)

@@ -74,7 +74,7 @@ RULES = sorted(ALL)
 
 @pytest.fixture(scope='module')
 def enforcer() -> oslo_policy.Enforcer:
-    return policy.make(configuration.load([], []))
+    return policy.make_enforcer(configuration.load([], []))
 
 
 def who(role: str) -> RequestContext:
@@ -136,7 +136,7 @@ def test_opening_the_calendar_opens_nothing_else(tmp_path: pathlib.Path) -> None
     (tmp_path / 'climate.conf').write_text(
         f'[oslo_policy]\npolicy_file = {tmp_path}/policy.yaml\n'
     )
-    opened = policy.make(configuration.load([], [str(tmp_path / 'climate.conf')]))
+    opened = policy.make_enforcer(configuration.load([], [str(tmp_path / 'climate.conf')]))
     context = RequestContext(user_id='user', project_id='another', roles=['member', 'reader'])
     policy.authorize_lease(opened, context, core_policies.GET_LEASES, samples.lease())
     for rule in WRITES - {core_policies.CREATE_LEASE}:

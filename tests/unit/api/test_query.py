@@ -6,7 +6,7 @@ import pytest
 import webob
 
 from climate_core import exceptions
-from climate_core.api import query
+from climate_core.api.request import read_query
 
 DECLARED: dict[str, Any] = {
     'limit': {'type': 'integer', 'minimum': 1, 'maximum': 2**63 - 1},
@@ -18,7 +18,7 @@ DECLARED: dict[str, Any] = {
 
 
 def read(text: str) -> dict[str, Any]:
-    return query.read(webob.Request.blank('/x?' + text), DECLARED)
+    return read_query(webob.Request.blank('/x?' + text), DECLARED)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from climate_core import policies
 from climate_core.api import routes
-from climate_core.api.route import Route, find_route, is_public
+from climate_core.api.routing import Route, find_route, is_public
 
 ROUTES = [
     pytest.param(path, method, route, id=f'{method} {path}')

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core import exceptions
-from climate_core.api import validation
-from climate_core.api.schemas import calendar, leases, registered, reservations
+from climate_core.api import registered_units, validation
+from climate_core.api.schemas import calendar, leases, reservations
 from climate_core.lease.errors import ErrorCollector
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
@@ -217,7 +217,7 @@ def test_integer_with_a_fraction_of_zero_is_an_integer(
 ) -> None:
     """Where any number may stand, it stays as it is."""
     known = schema.get('properties', schema)
-    open_ = {'properties': known, 'additionalProperties': registered.EXTRA}
+    open_ = {'properties': known, 'additionalProperties': registered_units.EXTRA_PROPERTY}
     checked = validation.check(value, open_)
     assert repr(checked) == repr(expected)
 

@@ -1,23 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put the application together. The pipeline is code, with a place for filters of operators."""
+"""Build the WSGI application of the API. The pipeline is code; operators add filters."""
 
 import functools
 import importlib
 import shlex
-from collections.abc import Callable, Mapping
+import time
+import urllib.parse
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import webob
+import webob.dec
 import webob.exc
 from keystonemiddleware import auth_token
 from oslo_config import cfg
+from oslo_log import log
 from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, sizelimit
 from oslo_serialization import jsonutils
 
 from climate_core import exceptions
-from climate_core.api import auth, errors, handler, requestlog, routes
-from climate_core.api.request import Backend
-from climate_core.api.route import is_public
+from climate_core.api import auth, errors, registered_units, routes
+from climate_core.api.request import (
+    PARAMETERS,
+    Backend,
+    Request,
+    check_microversion,
+    read_query,
+    set_microversion,
+)
+from climate_core.api.routing import Route, find_route, is_public
 from climate_core.concurrency import ReservingLimit
+from climate_core.context import RequestContext
 from climate_core.db.engine import Database
 from climate_core.lease import feeds
 from climate_core.plugins import loading
@@ -106,7 +119,7 @@ def _authenticated(application: Any, conf: cfg.ConfigOpts) -> Any:
 _PIPELINE: tuple[Callable[[Any, cfg.ConfigOpts], Any], ...] = (
     http_proxy_to_wsgi.HTTPProxyToWSGI,
     request_id.RequestId,
-    lambda application, _conf: requestlog.RequestLog(application),
+    lambda application, _conf: RequestLog(application),
     cors.CORS,
     lambda application, _conf: errors.Faults(application),
     lambda application, conf: Fork(_is_health, healthcheck.Healthcheck(None, conf), application),
@@ -138,7 +151,7 @@ _CORS = {
 
 #: Bytes: a lease of as many reservations as the schema allows, with all their parameters, and a
 #: stack as large as Heat takes it (heat.conf max_json_body_size).
-_BODY = (512 + 1024) * 1024
+_MAX_BODY_BYTES = (512 + 1024) * 1024
 
 
 def _spare_one_thread() -> int | None:
@@ -179,9 +192,91 @@ def load_application(
     )
     for name, value in _CORS.items():
         conf.set_default(name, value, group='cors')
-    conf.set_default('max_request_body_size', _BODY, group='oslo_middleware')
+    conf.set_default('max_request_body_size', _MAX_BODY_BYTES, group='oslo_middleware')
     return functools.reduce(
         lambda application, wrap: wrap(application, conf),
         reversed(_PIPELINE),
-        handler.Application(backend),
+        Application(backend),
     )
+
+
+class Application:
+    """A WSGI application that raises what goes wrong, see :class:`errors.Faults`."""
+
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable:
+        request = Request(environ)
+        route, variables = _find_route(request)
+        if route.policy is not None:
+            check_microversion(request)
+            # Public paths accept any query string, since clients and probes add their own.
+            request.environ[PARAMETERS] = read_query(request, route.query)
+            if request.method == 'POST' and route.request_schema is None:
+                request.read_nothing()
+        try:
+            response = route.handler(self._backend, request, **variables)
+        except exceptions.UnknownProperty as error:
+            raise registered_units.add_known_properties(
+                self._backend, request.context, error
+            ) from error
+        if route.policy is not None:
+            set_microversion(response)
+        return response(environ, start_response)
+
+
+def _find_route(request: Request) -> tuple[Route, dict[str, str]]:
+    found = find_route(routes.ROUTES, request.path_info)
+    if found is None:
+        raise errors.PathNotFound(f'There is nothing at {request.path_info}.')
+    methods, variables = found
+    route = methods.get('GET' if request.method == 'HEAD' else request.method)
+    if route is None:
+        allowed = ', '.join(sorted(methods))
+        raise errors.MethodNotAllowed(
+            f'{request.method} is not allowed here, only {allowed}.', allow=allowed
+        )
+    return route, variables
+
+
+LOG = log.getLogger(__name__)
+
+
+class RequestLog:
+    """Middleware that logs. It wants the ids that ``oslo_middleware.request_id`` leaves.
+
+    Until the user is known the context of the thread has nothing but the ids, so that nothing is
+    logged under the name of the request before.
+    """
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    @webob.dec.wsgify
+    def __call__(self, request: webob.Request) -> webob.Response:
+        began = time.monotonic()
+        RequestContext(
+            request_id=request.environ.get(request_id.ENV_REQUEST_ID),
+            global_request_id=request.environ.get(request_id.GLOBAL_REQ_ID),
+            overwrite=True,
+        )
+        response = request.get_response(self._application)
+        LOG.info(
+            '%s %s: %d, %d bytes, %.3f s',
+            request.method,
+            _logged_path(request.environ),
+            response.status_int,
+            response.content_length or 0,
+            time.monotonic() - began,
+        )
+        return response
+
+
+def _logged_path(environ: dict[str, Any]) -> str:
+    """Return the path as it was sent, also if it is not UTF-8, as WebOb requires.
+
+    It has no query, and no token of a feed that a client has put into the path.
+    """
+    path: str = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')
+    return feeds.redact(urllib.parse.quote(path.encode('latin-1')))

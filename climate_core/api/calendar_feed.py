@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Render leases as iCalendar (RFC 5545), with the library of that name. Pure."""
+"""The feed of leases for calendars: rendered as iCalendar (RFC 5545), and cached."""
 
+import collections
+import contextlib
 import datetime
 import re
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from climate_common import resource_types
+from climate_core import exceptions
 from climate_core.db.reservations import Count
 from climate_core.lease import model
 from climate_core.lease.events import end
@@ -16,7 +21,7 @@ from climate_core.lease.states import LIVE, LeaseStatus, ReservationStatus
 #: How often calendars ask at most, as far as they heed it.
 _REFRESH: Final = datetime.timedelta(minutes=15)
 #: What calendars know of a lease that is not granted; one in ERROR may still hold something.
-_STATUS: Final[Mapping[str, str]] = {
+_STATUSES: Final[Mapping[str, str]] = {
     LeaseStatus.WAITING: 'TENTATIVE',
     LeaseStatus.IN_PROGRESS: 'TENTATIVE',
     LeaseStatus.TIMEDOUT: 'CANCELLED',
@@ -36,10 +41,10 @@ END:VTIMEZONE
 #: What RFC 5545 forbids in a text, and what else ends a line for some programs.
 _CONTROL: Final = re.compile(r'[\x00-\x1f\x7f-\x9f]')
 #: Why leases that are over never began. They keep their dates, at which nothing happens any more.
-_NEVER_BEGAN: Final = frozenset({end.CANCELLED, end.NEVER_ENOUGH})
+_NEVER_STARTED: Final = frozenset({end.CANCELLED, end.NEVER_ENOUGH})
 
 
-def render(name: str, leases: Iterable[tuple[model.Lease, Sequence[Count]]]) -> bytes:
+def render_calendar(name: str, leases: Iterable[tuple[model.Lease, Sequence[Count]]]) -> bytes:
     """Return a calendar with an event for each lease.
 
     It is the same as long as the leases are, so that it can have an ETag.
@@ -84,9 +89,9 @@ def _text(value: str) -> str:
 
 
 def _status(lease: model.Lease) -> str:
-    if lease.status_reason in _NEVER_BEGAN:
+    if lease.status_reason in _NEVER_STARTED:
         return 'CANCELLED'
-    return _STATUS.get(lease.status, 'CONFIRMED')
+    return _STATUSES.get(lease.status, 'CONFIRMED')
 
 
 def _description(lease: model.Lease, counts: Sequence[Count]) -> str:
@@ -98,3 +103,85 @@ def _description(lease: model.Lease, counts: Sequence[Count]) -> str:
     lines = [f'Lease {lease.id}', f'Status: {lease.status}', f'Kind: {lease.kind}']
     lines += [f'{count} x {name}' for name, count in sorted(types.items())]
     return '\n'.join(lines)
+
+
+#: Bounds of one process.
+MAX_FEEDS: Final = 1000
+MAX_BYTES: Final = 32 << 20
+
+#: A feed as it is sent, or why its user may not see it.
+Rendered = bytes | exceptions.Forbidden
+
+
+class FeedCache:
+    """The feeds that this process rendered last; the least recently read is removed first.
+
+    :param seconds: how long a rendered feed is used; 0: not at all
+    """
+
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._clock = seconds, clock
+        self._lock = threading.Lock()
+        self._rendered: collections.OrderedDict[str, tuple[float, Rendered]] = (
+            collections.OrderedDict()
+        )
+        self._bytes = 0
+        self._busy: set[str] = set()
+
+    def get(self, feed_id: str, render: Callable[[], bytes]) -> bytes:
+        """Return a feed as it was rendered a short time ago, or render it.
+
+        :raises climate_core.exceptions.FeedBusy: another request is rendering it
+        :raises climate_core.exceptions.Forbidden: ``render`` raised it, now or a short time ago
+        """
+        with self._lock:
+            found = self._find(feed_id)
+        if found is None:
+            with self._alone(feed_id):
+                try:
+                    found = render()
+                except exceptions.Forbidden as exc:
+                    found = exc
+                with self._lock:
+                    self._put(feed_id, found)
+        if isinstance(found, exceptions.Forbidden):
+            raise exceptions.Forbidden(found.message, found.field)
+        return found
+
+    def _find(self, feed_id: str) -> Rendered | None:
+        made, found = self._rendered.get(feed_id, (0.0, None))
+        if found is None or self._clock() >= made + self._seconds:
+            return None
+        self._rendered.move_to_end(feed_id)
+        return found
+
+    def _put(self, feed_id: str, rendered: Rendered) -> None:
+        self._remove(feed_id)
+        if not self._seconds:
+            return
+        self._rendered[feed_id] = self._clock(), rendered
+        self._bytes += _size(rendered)
+        while self._bytes > MAX_BYTES or len(self._rendered) > MAX_FEEDS:
+            self._remove(next(iter(self._rendered)))
+
+    def _remove(self, feed_id: str) -> None:
+        _, rendered = self._rendered.pop(feed_id, (0.0, b''))
+        self._bytes -= _size(rendered)
+
+    @contextlib.contextmanager
+    def _alone(self, feed_id: str) -> Iterator[None]:
+        with self._lock:
+            if feed_id in self._busy:
+                raise exceptions.FeedBusy(
+                    'The feed is being rendered for another request. Try again.'
+                )
+            self._busy.add(feed_id)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy.discard(feed_id)
+
+
+def _size(rendered: Rendered) -> int:
+    return len(rendered) if isinstance(rendered, bytes) else 0
