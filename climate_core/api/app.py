@@ -37,6 +37,8 @@ from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc.client import ManagerClient
 
+LOG = log.getLogger(__name__)
+
 
 class Fork:
     """Send requests to one application or to another, by their path."""
@@ -238,9 +240,6 @@ def _find_route(request: Request) -> tuple[Route, dict[str, str]]:
             f'{request.method} is not allowed here, only {allowed}.', allow=allowed
         )
     return route, variables
-
-
-LOG = log.getLogger(__name__)
 
 
 class RequestLog:

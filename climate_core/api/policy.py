@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enforce the policies, on the loaded lease itself, never on the caller's own project."""
+"""Enforce the policies on the loaded lease itself, never on the project of the caller."""
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from oslo_config import cfg
@@ -14,32 +14,31 @@ from climate_core import exceptions, policies
 from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
 from climate_core.lease.model import Lease
-from climate_networks.db.registered_units import IsSeen
 
 
 def make_enforcer(conf: cfg.ConfigOpts) -> policy.Enforcer:
-    """Make the enforcer: the defaults of the code and what policy.yaml changes."""
+    """Create the enforcer: the defaults of the code, and the changes of policy.yaml."""
     enforcer = policy.Enforcer(conf)
     enforcer.register_defaults(policies.list_rules())
     return enforcer
 
 
 def get_enforcer() -> policy.Enforcer:
-    """Make the enforcer for the tools of oslo.policy, which call this by its entry point.
+    """Create the enforcer for the tools of oslo.policy, which call this by its entry point.
 
-    Their own options are not ours, so only the configuration files are taken from the command
-    line.
+    The tools have options of their own, so this reads only the configuration files from the
+    command line.
     """
     parser = argparse.ArgumentParser(allow_abbrev=False, add_help=False)
     parser.add_argument('--config-file', action='append')
-    found, _ = parser.parse_known_args(sys.argv[1:])
-    return make_enforcer(configuration.load(config_files=found.config_file))
+    options, _ = parser.parse_known_args(sys.argv[1:])
+    return make_enforcer(configuration.load(config_files=options.config_file))
 
 
 def allows(
     enforcer: policy.Enforcer, context: RequestContext, rule: str, target: Mapping[str, Any]
 ) -> bool:
-    """Return whether the policy allows a rule on the target; record it for the manager."""
+    """Return whether the policy allows a rule on the target; if so, record it for the manager."""
     if not enforcer.authorize(rule, dict(target), context.to_policy_values()):
         return False
     context.grant(rule, target.get('project_id'))
@@ -53,10 +52,10 @@ def authorize(
     target: Mapping[str, Any],
     field: str | None = None,
 ) -> None:
-    """Refuse what the caller may not do.
+    """Reject what the policy does not allow to the caller.
 
-    :param field: of the request, without which the rule would not be asked
-    :raises climate_core.exceptions.Forbidden: it is not allowed
+    :param field: the field of the request that makes Climate enforce the rule
+    :raises climate_core.exceptions.Forbidden: the policy does not allow it
     """
     if not allows(enforcer, context, rule, target):
         right = f': leave {field} out' if field else ''
@@ -70,11 +69,11 @@ def authorize_lease(
     lease: Lease,
     field: str | None = None,
 ) -> None:
-    """Refuse what the caller may not do with this lease.
+    """Reject what the policy does not allow to the caller on this lease.
 
     :param field: see :func:`authorize`
-    :raises climate_core.exceptions.LeaseNotFound: the caller may not know that it is there
-    :raises climate_core.exceptions.Forbidden: the caller may see it, but not do this
+    :raises climate_core.exceptions.LeaseNotFound: the caller may not see the lease
+    :raises climate_core.exceptions.Forbidden: the caller may see the lease, but not do this
     """
     target = {'project_id': lease.project_id, 'user_id': lease.user_id}
     if not allows(enforcer, context, policies.GET_LEASES, target):
@@ -83,15 +82,19 @@ def authorize_lease(
         authorize(enforcer, context, rule, target, field)
 
 
-def visibility_check(context: RequestContext, sees_all: bool) -> IsSeen:
-    """Return what tells whether a caller sees a unit.
+def visibility_check(
+    context: RequestContext, sees_all: bool
+) -> Callable[[Mapping[str, Any] | None], bool]:
+    """Return a function that checks by the stored access to a unit whether the caller sees it.
 
-    :param sees_all: whether the policy lets the caller see those of all projects
+    Callers see the units that the calendar may allocate to their project.
+
+    :param sees_all: whether the policy lets the caller see the units of all projects
     """
-    mine = context.project_id, context.project_domain_id
+    owner = context.project_id, context.project_domain_id
 
-    def is_seen(stored: Mapping[str, Any] | None) -> bool:
+    def is_visible(stored: Mapping[str, Any] | None) -> bool:
         access = Access.load(stored)
-        return sees_all or access is None or access.admits(*mine)
+        return sees_all or access is None or access.admits(*owner)
 
-    return is_seen
+    return is_visible

@@ -24,20 +24,20 @@ from climate_core.db.engine import Database
 from climate_core.plugins import base
 from climate_core.rpc.client import ManagerClient
 
-#: Where the middleware leaves the context of the request.
+#: Key of the WSGI environment: the context of the request, set by the authentication.
 CONTEXT = 'climate.context'
-#: Where the application leaves the parameters of the query, checked.
+#: Key of the WSGI environment: the validated query parameters, set by the application.
 PARAMETERS = 'climate.parameters'
 
 
 class Backend:
-    """The application that handlers work with. Applications share nothing.
+    """What handlers use: configuration, database, manager, plugins, policies, limits and feeds.
 
-    Limits of projects, policies, and the feeds that were rendered last follow from ``conf``.
+    Applications of one process share no backend.
 
-    :param manager: takes the writes
-    :param plugins: what can be reserved, by type of resource
-    :param reserving: limits the requests that reserve resources concurrently
+    :param manager: receives the writes
+    :param plugins: the plugins by type of resource
+    :param reserving: limits the number of concurrent requests that reserve resources
     """
 
     def __init__(
@@ -64,14 +64,14 @@ class Request(webob.Request):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Return the query parameters that were sent, as the types of the route's ``query``."""
+        """Return the query parameters of the request, converted to the types of the route."""
         return cast(dict[str, Any], self.environ[PARAMETERS])
 
     def read(self, schema: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the body, checked.
+        """Return the validated body.
 
-        :raises climate_core.api.errors.UnsupportedMediaType: it says that it is not JSON
-        :raises climate_core.exceptions.BadRequest: it is not JSON, or not what the schema wants
+        :raises climate_core.api.errors.UnsupportedMediaType: its media type is not JSON
+        :raises climate_core.exceptions.BadRequest: it is not JSON, or violates the schema
         """
         if self.content_type not in ('', 'application/json'):
             raise errors.UnsupportedMediaType(
@@ -84,9 +84,9 @@ class Request(webob.Request):
         return cast(dict[str, Any], validation.check(values, schema))
 
     def read_nothing(self) -> None:
-        """Check that there is no body, or none that asks for anything: an empty object.
+        """Reject a body other than an empty object.
 
-        :raises climate_core.exceptions.BadRequest: there is one
+        :raises climate_core.exceptions.BadRequest: the request has such a body
         """
         body = self.body.strip()
         if body not in (b'', b'{}', b'null'):
@@ -96,7 +96,7 @@ class Request(webob.Request):
 
 
 def answer(status: int, body: Mapping[str, Any] | None = None) -> webob.Response:
-    """Make a response; without a body it has no content type either."""
+    """Create a JSON response; without a body it has no content type."""
     if body is None:
         response = webob.Response(status=status)
         del response.content_type
@@ -112,10 +112,10 @@ MICROVERSION = '1.0'
 
 
 def check_microversion(request: webob.Request) -> None:
-    """Refuse a request that wants another version.
+    """Reject a request for another microversion than the only one, which is the default.
 
     :raises climate_core.exceptions.BadRequest: the header names no version
-    :raises climate_core.api.errors.NotAcceptable: it names one that is not there
+    :raises climate_core.api.errors.NotAcceptable: the version does not exist
     """
     for entry in request.headers.get(VERSION_HEADER, '').split(','):
         service, _, wanted = entry.strip().partition(' ')
@@ -131,12 +131,12 @@ def check_microversion(request: webob.Request) -> None:
 
 
 def set_microversion(response: webob.Response) -> None:
-    """Set the header that names the version of the answer."""
+    """Set the header that names the microversion of the response."""
     response.headers[VERSION_HEADER] = f'{SERVICE_TYPE} {MICROVERSION}'
     response.vary = (*(response.vary or ()), VERSION_HEADER)
 
 
-#: The largest number that databases have.
+#: The largest integer of a database.
 _LARGEST_INTEGER: Final = 2**63 - 1
 _BOOLEANS = {'true': True, '1': True, 'false': False, '0': False}
 
@@ -144,12 +144,12 @@ _BOOLEANS = {'true': True, '1': True, 'false': False, '0': False}
 def read_query(
     request: webob.Request, declared: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return the parameters that were sent, each as the type that its schema names.
+    """Return the query parameters of a request, converted to the types of their schemas.
 
-    A list may be given by repeating the parameter, by commas, or both.
+    A list is given by a repeated parameter, by commas, or both.
 
     :param declared: JSON Schemas by the name of the parameter
-    :raises climate_core.exceptions.BadRequest: naming the parameter that is wrong
+    :raises climate_core.exceptions.BadRequest: naming the invalid parameter
     """
     try:
         sent = request.GET.items()
@@ -185,10 +185,10 @@ def _query_value(name: str, given: Sequence[str], schema: Mapping[str, Any]) -> 
 
 def _query_integer(name: str, text: str, schema: Mapping[str, Any]) -> int:
     least, most = schema['minimum'], schema['maximum']
-    # Not all that int() takes: it knows the digits of every script, signs and underscores.
+    # int() also accepts signs, underscores and the digits of every script.
     if text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most:
         return int(text)
-    # The largest that a database has says nothing to users.
+    # The largest integer of a database means nothing to users.
     bound = '' if most == _LARGEST_INTEGER else f' to {most}'
     raise exceptions.BadRequest(
         f'{name}: must be an integer from {least}{bound or " on"}, not {text!r:.40}.', field=name
@@ -201,9 +201,9 @@ _IF_MATCH: dict[str, Any] = {
     'description': 'The ETag of the lease as it was seen: refuse with 409 if it has another one '
     'by now. One that a proxy made weak (W/"3"), as it compressed the answer, is accepted, too.',
 }
-#: The headers of a request that changes a lease.
+#: The header of a request that changes a lease.
 IF_MATCH_HEADERS: dict[str, Any] = {'If-Match': _IF_MATCH}
-#: The header of a request that reads what it may know already.
+#: The header of a request for what the client may have already.
 IF_NONE_MATCH_HEADERS: dict[str, Any] = {
     'If-None-Match': {
         'type': 'string',
@@ -211,7 +211,7 @@ IF_NONE_MATCH_HEADERS: dict[str, Any] = {
         'the same.',
     }
 }
-#: Proxies that compress an answer make its tag weak; the generation in it is the same.
+#: Proxies that compress a response make its tag weak; the generation in it is the same.
 _GENERATION_TAG = re.compile(r'(?:W/)?"(\d{1,9})"|(\d{1,9})', re.ASCII)
 
 
@@ -222,18 +222,24 @@ def set_etag(response: webob.Response, generation: int) -> webob.Response:
 
 
 def set_digest_etag(response: webob.Response) -> webob.Response:
-    """Set the header ``ETag`` to a digest of the body; 304 is answered if the request names it."""
+    """Set the header ``ETag`` to a digest of the body; return 304 if the request names it.
+
+    A lease has its generation as its ETag, which is of no use for ``If-None-Match``: a lease
+    shows more than its generation counts. Events become IN_PROGRESS, places in the queue and
+    names of hosts change without a new generation. Nor would 304 save work: one statement
+    authorizes the caller and reads all of the lease.
+    """
     response.etag = hashlib.sha256(response.body).hexdigest()[:32]
     response.conditional_response = True
     return response
 
 
 def expected_generation(request: webob.Request, generation: int | None = None) -> int | None:
-    """Return the generation that a lease must have to be changed; None: any.
+    """Return the generation that the lease must have, by ``If-Match`` and body; None: any.
 
-    :param generation: the one that the body names
+    :param generation: the generation in the body
     :raises climate_core.exceptions.BadRequest: the header is no ETag of a lease
-    :raises climate_core.exceptions.GenerationConflict: the header and the body name two
+    :raises climate_core.exceptions.GenerationConflict: header and body name different ones
     """
     text = request.headers.get('If-Match', '*').strip()
     if text == '*':
@@ -253,37 +259,37 @@ def expected_generation(request: webob.Request, generation: int | None = None) -
 
 
 def lease_parts(fields: Collection[str] | None) -> Collection[str]:
-    """Return the parts of a lease that must be read for these fields; None: all of them."""
+    """Return the parts of a lease to read for the parameter ``fields``; None: all parts."""
     return leases.PARTS if fields is None else leases.PARTS & set(fields)
 
 
 def select_fields(shown: Mapping[str, Any], fields: Collection[str] | None) -> dict[str, Any]:
-    """Return only these fields; None: all of them."""
+    """Return only the fields of the parameter ``fields``; None: all fields."""
     return {name: value for name, value in shown.items() if fields is None or name in fields}
 
 
 def page_limit(backend: Backend, request: Request) -> int:
-    """Return the size of a page: the one asked for, at most what the operator allows."""
+    """Return the size of a page: the requested one, at most ``[api] max_limit``."""
     most: int = backend.conf.api.max_limit
     return min(request.parameters.get('limit', most), most)
 
 
 def parse_unit_id(text: str) -> int | None:
     """Return the id of a unit of the calendar as a number; None if no unit can have it."""
-    is_one = text.isascii() and text.isdigit() and len(text) < 19
-    return int(text) if is_one else None
+    is_number = text.isascii() and text.isdigit() and len(text) < 19
+    return int(text) if is_number else None
 
 
 def next_links(request: Request, marker: str) -> list[dict[str, str]]:
-    """Make the link to the page after ``marker``: the same request with another marker."""
-    kept = [(name, text) for name, text in request.GET.items() if name != 'marker']
-    query = urllib.parse.urlencode([*kept, ('marker', marker)])
+    """Return the link to the page after ``marker``: the same request with another marker."""
+    others = [(name, text) for name, text in request.GET.items() if name != 'marker']
+    query = urllib.parse.urlencode([*others, ('marker', marker)])
     return [{'rel': 'next', 'href': f'{request.path_url}?{query}'}]
 
 
 def page_body(
-    name: str, things: Sequence[dict[str, Any]], links: Sequence[dict[str, str]] | None
+    name: str, items: Sequence[dict[str, Any]], links: Sequence[dict[str, str]] | None
 ) -> dict[str, Any]:
-    """Return the answer; there are links only if there is more."""
-    shown: dict[str, Any] = {name: things}
-    return shown if links is None else shown | {f'{name}_links': links}
+    """Return the body of a page; it has links only if there is a next page."""
+    body: dict[str, Any] = {name: items}
+    return body if links is None else body | {f'{name}_links': links}

@@ -124,12 +124,9 @@ def test_part_of_the_core_imports_only_parts_below_it(part: str) -> None:
 
 #: Modules of the core that import a reservation package until its interface replaces that.
 COUPLED = {
-    'climate_core.api.registered_units',
     'climate_core.api.handlers.calendar',
     'climate_core.api.registered_units',
-    'climate_core.api.render',
     'climate_core.api.routes',
-    'climate_core.api.policy',
     'climate_core.cmd.startup_errors',
     'climate_core.cmd.manage',
     'climate_core.cmd.manage.repair',

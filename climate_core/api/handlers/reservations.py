@@ -10,7 +10,6 @@ from climate_common import resource_types
 from climate_core import exceptions, policies
 from climate_core.api import blazar, policy, validation
 from climate_core.api.request import Backend, Request, answer, expected_generation, set_etag
-from climate_core.api.schemas import reservations
 from climate_core.api.schemas import reservations as schema
 from climate_core.db import leases as db
 from climate_core.lease import model, views
@@ -146,5 +145,5 @@ def _serialize_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
         'resource_type': resource_types.api_name(plugin.resource_type),
         'title': plugin.title,
         'description': plugin.description,
-        'schema': reservations.of_plugin(plugin),
+        'schema': schema.of_plugin(plugin),
     }

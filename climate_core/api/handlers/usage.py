@@ -108,7 +108,8 @@ def _planned(
     totals = usage.by_week(db.read_uses(session, period, project_id, planned=True), period, now)
     if len(totals) > MAX_PLANNED_WEEKS:
         raise exceptions.BadRequest(
-            f'end: must be earlier: there are more than {MAX_PLANNED_WEEKS} weeks of projects in this time.',
+            f'end: must be earlier: there are more than {MAX_PLANNED_WEEKS} weeks of projects '
+            'in this time.',
             field='end',
         )
     order = sorted(totals, key=lambda each: (each[0].begin, each[1]))

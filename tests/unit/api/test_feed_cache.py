@@ -89,7 +89,7 @@ def test_feed_is_rendered_by_one_request_at_a_time(cache: calendar_feed.FeedCach
     assert cache.get('a', Feed(b'never')) == b'feed'
 
 
-@pytest.mark.parametrize(('name', 'most'), [('MOST_FEEDS', 2), ('MOST_BYTES', 9)])
+@pytest.mark.parametrize(('name', 'most'), [('MAX_FEEDS', 2), ('MAX_BYTES', 9)])
 def test_feeds_that_were_read_longest_ago_are_forgotten(
     cache: calendar_feed.FeedCache, monkeypatch: pytest.MonkeyPatch, name: str, most: int
 ) -> None:
