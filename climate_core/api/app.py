@@ -216,7 +216,7 @@ class Application:
             # Public paths accept any query string, since clients and probes add their own.
             request.environ[PARAMETERS] = read_query(request, route.query)
             if request.method == 'POST' and route.request_schema is None:
-                request.read_nothing()
+                request.reject_body()
         try:
             response = route.handler(self._backend, request, **variables)
         except exceptions.UnknownProperty as error:

@@ -77,7 +77,7 @@ def _context(request: webob.Request) -> RequestContext:
     context = RequestContext.from_environ(
         request.environ,
         request_id=request.environ.get(request_id.ENV_REQUEST_ID),
-        own_token=is_own(info),
+        own_token=is_own_token(info),
         trust_id=(token.get(_TRUST) or {}).get('id'),
         role_ids=None
         if info is None
@@ -92,7 +92,7 @@ def _token(info: Mapping[str, Any] | None) -> Mapping[str, Any]:
     return (info or {}).get('token') or {}
 
 
-def is_own(info: Mapping[str, Any] | None) -> bool:
+def is_own_token(info: Mapping[str, Any] | None) -> bool:
     """Tell whether a token is one that a user got in person, for a project.
 
     What is not known to be so counts as delegated.

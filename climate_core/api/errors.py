@@ -68,7 +68,7 @@ class UnsupportedMediaType(exceptions.ClimateError):
     code = 'request.unsupported_media_type'
 
 
-def body(status: int, name: str, message: str, field: str | None = None) -> dict[str, Any]:
+def _error_body(status: int, name: str, message: str, field: str | None = None) -> dict[str, Any]:
     """Return the JSON body of an error.
 
     :param status: the HTTP status, as ``error_code``
@@ -134,7 +134,7 @@ class Faults:
             LOG.exception('Unexpected error in %s %s', request.method, feeds.redact(request.path))
             if known := error_for_user(exc):
                 return respond(known)
-            return _json(500, body(500, _NAMES[500], _INTERNAL))
+            return _json(500, _error_body(500, _NAMES[500], _INTERNAL))
         return _translated(response)
 
 
@@ -152,7 +152,7 @@ def _translated(response: webob.Response) -> webob.Response:
         return response
     status = response.status_code
     message = getattr(response, 'detail', None) or _sentence(status)
-    answer = _json(status, body(status, _NAMES.get(status, f'http.{status}'), message))
+    answer = _json(status, _error_body(status, _NAMES.get(status, f'http.{status}'), message))
     for name in ('WWW-Authenticate', 'Retry-After'):
         if name in response.headers:
             answer.headers[name] = response.headers[name]

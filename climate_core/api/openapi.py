@@ -45,7 +45,7 @@ _NAMES: Final = {
 }
 
 
-def errors(path: str, method: str, route: Route) -> list[int]:
+def error_statuses(path: str, method: str, route: Route) -> list[int]:
     """Return the HTTP statuses of errors that a call may be answered with."""
     if route.policy is None:
         return sorted(route.errors)
@@ -125,7 +125,7 @@ def _operation(path: str, method: str, route: Route, links: Mapping[str, Any]) -
             },
             **{
                 str(status): {'$ref': f'#/components/responses/{status}'}
-                for status in errors(path, method, route)
+                for status in error_statuses(path, method, route)
             },
         },
     }

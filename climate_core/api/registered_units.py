@@ -178,7 +178,7 @@ class PropertyCalls:
         context, asked = request.context, request.parameters
         if asked.get('all'):
             policy.authorize(backend.enforcer, context, self.private_rule, {})
-        found = self.values(backend, context)
+        found = self.list_values(backend, context)
         private = backend.database.read(self.stored.list_private)
         shown = [
             {'property': name, 'private': name in private, 'values': values}
@@ -189,7 +189,7 @@ class PropertyCalls:
             shown = [{'property': each['property']} for each in shown]
         return answer(200, {'resource_properties': shown})
 
-    def values(self, backend: Backend, context: RequestContext) -> dict[str, list[Any]]:
+    def list_values(self, backend: Backend, context: RequestContext) -> dict[str, list[Any]]:
         """Return the extra properties of what the caller can reserve, with their values."""
         is_seen = policy.visibility_check(context, self._sees_private(backend, context))
         return backend.database.read(self.stored.values, is_seen)
@@ -201,7 +201,7 @@ class PropertyCalls:
 
         :param change: the operation that does so
         """
-        private = request.read(UPDATE_PROPERTY)['private']
+        private = request.read_body(UPDATE_PROPERTY)['private']
         change(request.context, name, private)
         shown = {
             'id': name,
@@ -211,7 +211,7 @@ class PropertyCalls:
         }
         return answer(200, {'resource_property': shown})
 
-    def hidden(self, backend: Backend, context: RequestContext) -> set[str]:
+    def list_hidden(self, backend: Backend, context: RequestContext) -> set[str]:
         """Return the names of the properties that the caller may not see."""
         if self._sees_private(backend, context):
             return set()
@@ -273,5 +273,5 @@ def add_known_properties_to_dry_run(
 
 def _known(backend: Backend, context: RequestContext, code: str) -> str:
     calls, common = _KNOWN[code]
-    extra = set(calls.values(backend, context)) - calls.hidden(backend, context)
+    extra = set(calls.list_values(backend, context)) - calls.list_hidden(backend, context)
     return f'Known are {", ".join(sorted({*common, *extra}))}.'

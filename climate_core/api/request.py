@@ -67,7 +67,7 @@ class Request(webob.Request):
         """Return the query parameters of the request, converted to the types of the route."""
         return cast(dict[str, Any], self.environ[PARAMETERS])
 
-    def read(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def read_body(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """Return the validated body.
 
         :raises climate_core.api.errors.UnsupportedMediaType: its media type is not JSON
@@ -83,7 +83,7 @@ class Request(webob.Request):
             raise exceptions.BadRequest(f'The body of the request must be JSON: {exc}.') from exc
         return cast(dict[str, Any], validation.check(values, schema))
 
-    def read_nothing(self) -> None:
+    def reject_body(self) -> None:
         """Reject a body other than an empty object.
 
         :raises climate_core.exceptions.BadRequest: the request has such a body

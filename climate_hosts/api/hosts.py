@@ -52,7 +52,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     found, more = backend.database.read(db.list_page, query)
     if not found and not backend.database.read(db.exist):
         return answer(200, {'hosts': [SHARED]})
-    hidden = registered_units.HOST_PROPERTIES.hidden(backend, request.context)
+    hidden = registered_units.HOST_PROPERTIES.list_hidden(backend, request.context)
     links = next_links(request, str(found[-1].id)) if more else None
     return answer(200, page_body('hosts', [views.host(h, hidden) for h in found], links))
 
@@ -69,7 +69,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     A request that was cut off is finished by the same one again.
     """
     policy.authorize(backend.enforcer, request.context, rules.CREATE, {})
-    values = _normal(request.read(schema.CREATE))
+    values = _normal(request.read_body(schema.CREATE))
     for name in ('shared', 'empty'):
         values[name] = registered_units.parse_flag(values['extra'].pop(name, False))
     host_id = backend.manager.create_host(request.context, values)
@@ -79,7 +79,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
 def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
     """Change a host, and read again what Nova and Placement say of it."""
     policy.authorize(backend.enforcer, request.context, rules.UPDATE, {})
-    values = _normal(request.read(schema.UPDATE))
+    values = _normal(request.read_body(schema.UPDATE))
     if 'kept_on' in values['extra']:
         values['kept_on'] = registered_units.parse_flag(values['extra'].pop('kept_on'))
     backend.manager.update_host(request.context, _number(host_id), values)
@@ -159,7 +159,7 @@ def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Res
     What is promised of its hosts already stays.
     """
     policy.authorize(backend.enforcer, request.context, rules.UPDATE_POOLS, {})
-    values = request.read(schema.UPDATE_POOL)
+    values = request.read_body(schema.UPDATE_POOL)
     _check_pool(pool_name)
     backend.manager.set_host_pool(request.context, pool_name, values)
     return answer(200, {'pool': views.pool(backend.database.read(db.get_pool, pool_name))})
@@ -181,7 +181,7 @@ def show_usage(backend: Backend, request: Request) -> webob.Response:
     policy.authorize(backend.enforcer, request.context, rules.GET_USAGE, {})
     watts = backend.conf.power.watts
     with backend.database.reader() as session:
-        period = lease_usage.period(session, request.parameters)
+        period = lease_usage.requested_period(session, request.parameters)
         found = host_power.read_sleep_hours(session, period)
     shown = [
         {
@@ -215,7 +215,7 @@ def _not_found(host_id: str) -> exceptions.HostNotFound:
 
 def _answer(backend: Backend, request: Request, status: int, host_id: int) -> webob.Response:
     host = backend.database.read(db.get, host_id)
-    hidden = registered_units.HOST_PROPERTIES.hidden(backend, request.context)
+    hidden = registered_units.HOST_PROPERTIES.list_hidden(backend, request.context)
     return answer(status, {'host': views.host(host, hidden)})
 
 

@@ -40,7 +40,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     They must be in a subnet, in none of its allocation pools, not its gateway, and unused.
     """
     _authorize(backend, request, rules.CREATE)
-    values = request.read(schema.CREATE)
+    values = request.read_body(schema.CREATE)
     ids = backend.manager.create_floatingips(request.context, values)
     shown = [views.floatingip(backend.database.read(db.get, each)) for each in ids]
     body = {'floatingip': shown[0]}

@@ -34,7 +34,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     )
     found, more = backend.database.read(db.page, query)
     links = next_links(request, str(found[-1].id)) if more else None
-    hidden = registered_units.SEGMENT_PROPERTIES.hidden(backend, request.context)
+    hidden = registered_units.SEGMENT_PROPERTIES.list_hidden(backend, request.context)
     shown = [views.network(each, is_operator, hidden) for each in found]
     return answer(200, page_body('networks', shown, links))
 
@@ -45,7 +45,7 @@ def show(backend: Backend, request: Request, network_id: str) -> webob.Response:
     is_operator = _is_operator(backend, request)
     is_seen = policy.visibility_check(request.context, is_operator)
     found = backend.database.read(db.get, _number(network_id), False, is_seen)
-    hidden = registered_units.SEGMENT_PROPERTIES.hidden(backend, request.context)
+    hidden = registered_units.SEGMENT_PROPERTIES.list_hidden(backend, request.context)
     return answer(200, {'network': views.network(found, is_operator, hidden)})
 
 
@@ -55,8 +55,8 @@ def create(backend: Backend, request: Request) -> webob.Response:
     No network of Neutron may have one of them.
     """
     _authorize(backend, request, rules.CREATE)
-    values = _normal(request.read(schema.CREATE), _OWN)
-    hidden = registered_units.SEGMENT_PROPERTIES.hidden(backend, request.context)
+    values = _normal(request.read_body(schema.CREATE), _OWN)
+    hidden = registered_units.SEGMENT_PROPERTIES.list_hidden(backend, request.context)
     shown = [
         views.network(backend.database.read(db.get, each), is_operator=True, hidden=hidden)
         for each in backend.manager.create_networks(request.context, values)
@@ -71,12 +71,12 @@ def update(backend: Backend, request: Request, network_id: str) -> webob.Respons
     What is promised of it already stays.
     """
     _authorize(backend, request, rules.UPDATE)
-    values = _normal(request.read(schema.UPDATE), (*_CHANGING, 'generation'))
+    values = _normal(request.read_body(schema.UPDATE), (*_CHANGING, 'generation'))
     number = _number(network_id)
     backend.manager.update_network(request.context, number, values)
     found, hidden = (
         backend.database.read(db.get, number),
-        registered_units.SEGMENT_PROPERTIES.hidden(backend, request.context),
+        registered_units.SEGMENT_PROPERTIES.list_hidden(backend, request.context),
     )
     shown = views.network(found, is_operator=True, hidden=hidden)
     return answer(200, {'network': shown})

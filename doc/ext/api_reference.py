@@ -41,7 +41,7 @@ def _path(path: str) -> Iterator[str]:
         policy = f'``{route.policy}``' if route.policy else 'none; no token is needed'
         success = ', '.join(map(str, (route.status, *route.also)))
         yield from (f':Success: {success}', f':Policy: {policy}')
-        failures = ', '.join(map(str, openapi.errors(path, method, route)))
+        failures = ', '.join(map(str, openapi.error_statuses(path, method, route)))
         yield from ((f':Errors: {failures}', '') if failures else ('',))
         yield from _parameters('Query', route.query)
         yield from _parameters('Header', route.headers)

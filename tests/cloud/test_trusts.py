@@ -9,7 +9,7 @@ import pytest
 from keystoneauth1 import session as ks_session
 from keystoneauth1.identity import v3
 
-from climate_core.api.auth import is_own
+from climate_core.api.auth import is_own_token
 from climateclient import exceptions
 from climateclient.client import Client
 from tests.cloud.hearing import Hearing
@@ -61,7 +61,7 @@ def shown(admin: Person, client: Client) -> Any:
 def test_leases_of_a_user_share_a_trust(
     admin: Person, colleague: Person, member: Person, lease: Lease
 ) -> None:
-    assert is_own(shown(admin, colleague.client))
+    assert is_own_token(shown(admin, colleague.client))
     for _ in range(3):
         lease(colleague.client)
     (trust,) = colleague.trusts()
@@ -78,7 +78,7 @@ def test_application_credential_gains_nothing_by_the_trust_of_its_user(
     when = {'start': at(hours=1), 'end': at(hours=3)}
     lease(colleague.client)
     robot = credential(colleague, unrestricted=unrestricted)
-    assert not is_own(shown(admin, robot))
+    assert not is_own_token(shown(admin, robot))
     assert colleague.leases.dry_run('robot', **when).granted
     check = robot.leases.dry_run('robot', **when)
     with pytest.raises(exceptions.Forbidden, match='Every lease and feed needs a trust') as caught:
@@ -121,7 +121,7 @@ def test_trustee_gains_nothing_by_the_trust_to_the_service(
         user_domain_name=stranger.environment['OS_USER_DOMAIN_NAME'],
         trust_id=made.json()['trust']['id'],
     )
-    assert not is_own(shown(admin, trustee))
+    assert not is_own_token(shown(admin, trustee))
     with pytest.raises(exceptions.Forbidden):
         lease(trustee)
     assert len(colleague.trusts()) == 2

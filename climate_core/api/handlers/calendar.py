@@ -287,4 +287,4 @@ def get_availability(backend: Backend, request: Request) -> webob.Response:
 def _check_queried(backend: Backend, wanted: Mapping[str, Any], within: str) -> dict[str, Any]:
     if 'server' in wanted and wanted['resource_type'] == resource_types.SERVER:
         return dict(validation.check(wanted, schema.NEW_SERVERS, within))
-    return reservations.check(backend, wanted, within)
+    return reservations.check_reservation(backend, wanted, within)

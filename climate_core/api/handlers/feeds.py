@@ -40,7 +40,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     deletes it or may not see these leases any more.
     """
     _owner(backend, request, policies.CREATE_FEED)
-    token = backend.manager.create_feed(request.context, request.read(schema.CREATE_FEED))
+    token = backend.manager.create_feed(request.context, request.read_body(schema.CREATE_FEED))
     made = feeds.parse_token(token)
     found = made and backend.database.read(db.find, made.feed_id)
     if not found:

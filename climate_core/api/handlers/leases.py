@@ -132,7 +132,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
         raise exceptions.Forbidden(
             'A lease belongs to a project: send a token that is scoped to one.'
         )
-    values = _normal(request.read(schema.CREATE)) | _key(request)
+    values = _normal(request.read_body(schema.CREATE)) | _key(request)
     if {'id', 'idempotency_key'} <= values.keys():
         raise exceptions.BadRequest(
             'id: must come without an Idempotency-Key; send one of them.', field='id'
@@ -140,7 +140,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     if values.get('priority'):
         policy.authorize(backend.enforcer, context, policies.SET_PRIORITY, target, 'priority')
     listed = [
-        reservations.check(backend, each, f'reservations[{number}]')
+        reservations.check_reservation(backend, each, f'reservations[{number}]')
         for number, each in enumerate(values.get('reservations', ()))
     ]
     if listed:
@@ -208,7 +208,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.UPDATE_LEASE, lease)
-    body = request.read(schema.UPDATE)
+    body = request.read_body(schema.UPDATE)
     values = _normal(body)
     if 'webhook' in body:
         # For the webhook null has a meaning: remove it.
@@ -217,7 +217,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
         policy.authorize_lease(
             backend.enforcer, request.context, policies.UPDATE_RESERVATION, lease
         )
-        values['reservations'] = reservations.changes(backend, lease, values['reservations'])
+        values['reservations'] = reservations.check_changes(backend, lease, values['reservations'])
     if values.get('priority', lease.priority) != lease.priority:
         policy.authorize_lease(
             backend.enforcer, request.context, policies.SET_PRIORITY, lease, 'priority'

@@ -20,7 +20,9 @@ def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Add a resource; one that is in the lease already is answered as it is."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.CREATE_RESERVATION, lease)
-    values = check(backend, blazar.convert_reservation(request.read(schema.CREATE)))
+    values = check_reservation(
+        backend, blazar.convert_reservation(request.read_body(schema.CREATE))
+    )
     generation = expected_generation(request)
     with backend.reserving.turn(request.context, values):
         reservation_id = backend.manager.add_reservation(
@@ -36,7 +38,7 @@ def update(
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.UPDATE_RESERVATION, lease)
     reservation = lease.get_reservation(reservation_id)
-    values = _check_change(backend, reservation, request.read(schema.CHANGE))
+    values = _check_change(backend, reservation, request.read_body(schema.CHANGE))
     generation = expected_generation(request)
     backend.manager.update_reservation(
         request.context, lease_id, reservation_id, values, generation
@@ -55,7 +57,7 @@ def delete(
     return answer(204)
 
 
-def changes(
+def check_changes(
     backend: Backend, lease: model.Lease, listed: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
     """Check a list of changes of reservations, each with the ``id`` of one.
@@ -104,7 +106,9 @@ def _answer(backend: Backend, status: int, lease_id: str, reservation_id: str) -
     return set_etag(answer(status, {'reservation': reservation}), lease.generation)
 
 
-def check(backend: Backend, values: Mapping[str, Any], within: str = '') -> dict[str, Any]:
+def check_reservation(
+    backend: Backend, values: Mapping[str, Any], within: str = ''
+) -> dict[str, Any]:
     """Check a reservation against the schema of its plugin, and return it.
 
     :param within: where in the body it stands

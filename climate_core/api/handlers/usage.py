@@ -57,14 +57,14 @@ def _usage(
     session: orm.Session, asked: Mapping[str, Any], project_id: str | None
 ) -> list[dict[str, Any]]:
     """Add up the usage of projects, in two statements."""
-    asked_for = period(session, asked)
+    asked_for = requested_period(session, asked)
     totals = usage.by_project(db.read_uses(session, asked_for, project_id), asked_for)
     if project_id is not None:
         totals.setdefault(project_id, usage.Total())
     return [_serialize(each, totals[each], asked_for) for each in sorted(totals)]
 
 
-def period(session: orm.Session, asked: Mapping[str, Any]) -> usage.Span:
+def requested_period(session: orm.Session, asked: Mapping[str, Any]) -> usage.Span:
     """Return the period of the parameters of a request, which ends now at the latest.
 
     :raises climate_core.exceptions.InvalidDate: it makes no sense

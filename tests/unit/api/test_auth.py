@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import webob
 
-from climate_core.api.auth import Keystone, is_own
+from climate_core.api.auth import Keystone, is_own_token
 from climate_core.api.request import CONTEXT
 
 PROJECT = {'id': 'p', 'name': 'demo', 'domain': {'id': 'default', 'name': 'Default'}}
@@ -23,7 +23,7 @@ def info(*methods: str, **more: Any) -> dict[str, Any]:
     [['password'], ['token', 'password'], ['mapped'], ['password', 'totp'], ['external']],
 )
 def test_token_that_a_user_got_in_person_is_their_own(methods: list[str]) -> None:
-    assert is_own(info(*methods))
+    assert is_own_token(info(*methods))
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_token_that_a_user_got_in_person_is_their_own(methods: list[str]) -> Non
     ],
 )
 def test_token_that_was_delegated_or_is_of_no_project_is_not(given: Any) -> None:
-    assert not is_own(given)
+    assert not is_own_token(given)
 
 
 IDS = {'member': '1', 'reader': '2'}
