@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build the WSGI application of the API. The pipeline is code; operators add filters."""
+"""The WSGI application of the API: the pipeline of middleware, and the dispatch of requests.
+
+The pipeline is code; operators add filters with ``[api] middleware``.
+"""
 
 import functools
 import importlib
@@ -40,43 +43,26 @@ from climate_core.rpc.client import ManagerClient
 LOG = log.getLogger(__name__)
 
 
-class Fork:
-    """Send requests to one application or to another, by their path."""
-
-    def __init__(self, matches: Callable[[str], bool], matching: Any, others: Any) -> None:
-        self._matches = matches
-        self._matching = matching
-        self._others = others
-
-    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        matches = self._matches(environ.get('PATH_INFO', '/'))
-        return (self._matching if matches else self._others)(environ, start_response)
-
-
 class MiddlewareError(Exception):
-    """A filter of ``[api] middleware`` cannot be used."""
-
-
-def _is_health(path: str) -> bool:
-    return path.rstrip('/') == '/healthcheck'
+    """A filter of ``[api] middleware`` that cannot be used."""
 
 
 def _filtered(application: Any, conf: cfg.ConfigOpts) -> Any:
-    """Put the filters of ``[api] middleware`` around an application, the first one outermost.
+    """Wrap an application in the filters of ``[api] middleware``, the first one outermost.
 
-    :raises MiddlewareError: one cannot be imported, or does not accept its options
+    :raises MiddlewareError: a filter cannot be imported, or does not accept its options
     """
     if conf.api.middleware:
-        # Filters see answers, not exceptions of the API.
+        # Filters receive responses, not exceptions of the API.
         application = errors.Faults(application)
     for line in reversed(conf.api.middleware):
         try:
             name, *options = shlex.split(line)
             module, _, factory = name.partition(':')
-            make = getattr(importlib.import_module(module), factory)
-            given = dict(each.split('=', 1) for each in options)
-            application = make({'oslo_config_config': conf}, **given)(application)
-        except Exception as exc:  # Any code of an operator can raise anything.
+            create = getattr(importlib.import_module(module), factory)
+            values = dict(option.split('=', 1) for option in options)
+            application = create({'oslo_config_config': conf}, **values)(application)
+        except Exception as exc:  # A filter of an operator can raise anything.
             raise MiddlewareError(
                 f'[api] middleware: "{line}" cannot be used: {type(exc).__name__}: {exc}. It must '
                 'be "module:factory name=value ...", see the option.'
@@ -85,10 +71,10 @@ def _filtered(application: Any, conf: cfg.ConfigOpts) -> Any:
 
 
 class _TokenCheck(auth_token.AuthProtocol):  # type: ignore[misc]
-    """Check tokens, and report a missing access rule as such, not as an invalid token."""
+    """Validate tokens; report a missing access rule as such, not as an invalid token."""
 
     def validate_allowed_request(self, request: Any, token: Mapping[str, Any]) -> None:
-        """Reject what no access rule of an application credential allows."""
+        """Reject a request that no access rule of an application credential allows."""
         try:
             super().validate_allowed_request(request, token)
         except auth_token.InvalidToken:
@@ -107,103 +93,70 @@ class _TokenCheck(auth_token.AuthProtocol):  # type: ignore[misc]
 def _authenticated(application: Any, conf: cfg.ConfigOpts) -> Any:
     if conf.api.auth_strategy == 'noauth':
         return auth.NoAuth(application)
-    made = _TokenCheck(auth.Keystone(application), {'oslo_config_config': conf})
-    # By this name the access rules of application credentials allow calls of this API.
+    middleware = _TokenCheck(auth.Keystone(application), {'oslo_config_config': conf})
+    # Access rules of application credentials name the service by its type.
     conf.set_default('service_type', 'reservation', 'keystone_authtoken')
-    return made
+    return middleware
 
 
-#: Outermost first. The proxy's headers are read before anything makes links; every answer has a
-#: request id and a line in the log, faults and refused origins included; browsers see faults too,
-#: so CORS is outside of them; the health check asks nobody; the size is limited before Keystone is
-#: asked, and the answers of all that is further in become JSON in Faults. Authentication is
-#: innermost and only for what is not public, with the operator's own filters inside of it.
-_PIPELINE: tuple[Callable[[Any, cfg.ConfigOpts], Any], ...] = (
-    http_proxy_to_wsgi.HTTPProxyToWSGI,
-    request_id.RequestId,
-    lambda application, _conf: RequestLog(application),
-    cors.CORS,
-    lambda application, _conf: errors.Faults(application),
-    lambda application, conf: Fork(_is_health, healthcheck.Healthcheck(None, conf), application),
-    sizelimit.RequestBodySizeLimiter,
-    lambda application, conf: Fork(
-        functools.partial(is_public, routes.ROUTES),
-        application,
-        _authenticated(_filtered(application, conf), conf),
-    ),
-)
+class _PathFork:
+    """Send requests to one of two applications by their path."""
 
-_CORS = {
-    'allow_headers': [
-        'X-Auth-Token',
-        'OpenStack-API-Version',
-        'X-OpenStack-Request-ID',
-        'If-Match',
-        'Idempotency-Key',
-    ],
-    'expose_headers': [
-        'X-OpenStack-Request-ID',
-        'OpenStack-API-Version',
-        'ETag',
-        'Retry-After',
-    ],
-    'allow_methods': ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
-}
+    def __init__(self, matches: Callable[[str], bool], matching: Any, other: Any) -> None:
+        self._matches = matches
+        self._matching = matching
+        self._other = other
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        matches = self._matches(environ.get('PATH_INFO', '/'))
+        return (self._matching if matches else self._other)(environ, start_response)
 
 
-#: Bytes: a lease of as many reservations as the schema allows, with all their parameters, and a
-#: stack as large as Heat takes it (heat.conf max_json_body_size).
-_MAX_BODY_BYTES = (512 + 1024) * 1024
+def _is_health(path: str) -> bool:
+    return path.rstrip('/') == '/healthcheck'
 
 
-def _spare_one_thread() -> int | None:
-    """Return the threads of this uWSGI process but one; None for another WSGI server.
+class RequestLog:
+    """Middleware that logs a line for each request. It needs ``oslo_middleware.request_id``.
 
-    A process of one thread has none to spare: its limit is 1.
+    It sets a context with nothing but the request ids, so that no line before the authentication
+    is logged with the user of the previous request of the thread.
     """
-    try:
-        import uwsgi
-    except ImportError:
-        return None
-    return max(1, int(uwsgi.opt.get('threads', 1)) - 1)
+
+    def __init__(self, application: Any) -> None:
+        self._application = application
+
+    @webob.dec.wsgify
+    def __call__(self, request: webob.Request) -> webob.Response:
+        started = time.monotonic()
+        RequestContext(
+            request_id=request.environ.get(request_id.ENV_REQUEST_ID),
+            global_request_id=request.environ.get(request_id.GLOBAL_REQ_ID),
+            overwrite=True,
+        )
+        response = request.get_response(self._application)
+        LOG.info(
+            '%s %s: %d, %d bytes, %.3f s',
+            request.method,
+            _logged_path(request.environ),
+            response.status_int,
+            response.content_length or 0,
+            time.monotonic() - started,
+        )
+        return response
 
 
-def load_application(
-    conf: cfg.ConfigOpts,
-    database: Database | None = None,
-    manager: ManagerClient | None = None,
-    plugins: Mapping[str, type[ResourcePlugin]] | None = None,
-) -> Any:
-    """Make the WSGI application of the API.
+def _logged_path(environ: dict[str, Any]) -> str:
+    """Return the path of a request without its query and without tokens of feeds.
 
-    :param conf: see :func:`climate_core.conf.load`
-    :param database: to share one with other parts of the same process
-    :param manager: to share an RPC transport with other parts of the same process
-    :param plugins: by type of resource; default: those of ``[manager] plugins``
-    :raises MiddlewareError: a filter of ``[api] middleware`` cannot be used
-    :raises climate_core.plugins.loading.PluginError: a plugin of climate.conf cannot be used
+    WebOb cannot decode a path that is not UTF-8; this can.
     """
-    if plugins is None:
-        plugins = {each.resource_type: each for each in loading.load_classes(conf.manager.plugins)}
-    backend = Backend(
-        conf,
-        database or Database(conf),
-        manager or ManagerClient(conf),
-        plugins,
-        ReservingLimit(conf.api.max_reserving_requests or _spare_one_thread()),
-    )
-    for name, value in _CORS.items():
-        conf.set_default(name, value, group='cors')
-    conf.set_default('max_request_body_size', _MAX_BODY_BYTES, group='oslo_middleware')
-    return functools.reduce(
-        lambda application, wrap: wrap(application, conf),
-        reversed(_PIPELINE),
-        Application(backend),
-    )
+    path: str = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')
+    return feeds.redact(urllib.parse.quote(path.encode('latin-1')))
 
 
 class Application:
-    """A WSGI application that raises what goes wrong, see :class:`errors.Faults`."""
+    """Dispatch requests by the route table. Errors are raised, see :class:`errors.Faults`."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
@@ -213,7 +166,7 @@ class Application:
         route, variables = _find_route(request)
         if route.policy is not None:
             check_microversion(request)
-            # Public paths accept any query string, since clients and probes add their own.
+            # Public paths accept any query string: clients and probes add parameters.
             request.environ[PARAMETERS] = read_query(request, route.query)
             if request.method == 'POST' and route.request_schema is None:
                 request.reject_body()
@@ -242,40 +195,96 @@ def _find_route(request: Request) -> tuple[Route, dict[str, str]]:
     return route, variables
 
 
-class RequestLog:
-    """Middleware that logs. It wants the ids that ``oslo_middleware.request_id`` leaves.
+#: Outermost first:
+#: the headers of a proxy, before any part creates links;
+#: the request id and the log, for every response, also of faults and rejected origins;
+#: CORS, outside of the faults, so that browsers can read them;
+#: faults, which convert the errors of all inner parts to JSON;
+#: the health check, without a token;
+#: the limit of the body, before Keystone is called;
+#: authentication, for all but public paths, with the filters of the operator inside.
+_PIPELINE: tuple[Callable[[Any, cfg.ConfigOpts], Any], ...] = (
+    http_proxy_to_wsgi.HTTPProxyToWSGI,
+    request_id.RequestId,
+    lambda application, _conf: RequestLog(application),
+    cors.CORS,
+    lambda application, _conf: errors.Faults(application),
+    lambda application, conf: _PathFork(
+        _is_health, healthcheck.Healthcheck(None, conf), application
+    ),
+    sizelimit.RequestBodySizeLimiter,
+    lambda application, conf: _PathFork(
+        functools.partial(is_public, routes.ROUTES),
+        application,
+        _authenticated(_filtered(application, conf), conf),
+    ),
+)
 
-    Until the user is known the context of the thread has nothing but the ids, so that nothing is
-    logged under the name of the request before.
+_CORS = {
+    'allow_headers': [
+        'X-Auth-Token',
+        'OpenStack-API-Version',
+        'X-OpenStack-Request-ID',
+        'If-Match',
+        'Idempotency-Key',
+    ],
+    'expose_headers': [
+        'X-OpenStack-Request-ID',
+        'OpenStack-API-Version',
+        'ETag',
+        'Retry-After',
+    ],
+    'allow_methods': ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'],
+}
+
+
+#: A lease with as many reservations as the schema allows, with all their parameters, and a stack
+#: of the largest size that Heat accepts (heat.conf max_json_body_size).
+_MAX_BODY_BYTES = (512 + 1024) * 1024
+
+
+def load_application(
+    conf: cfg.ConfigOpts,
+    database: Database | None = None,
+    manager: ManagerClient | None = None,
+    plugins: Mapping[str, type[ResourcePlugin]] | None = None,
+) -> Any:
+    """Create the WSGI application of the API.
+
+    :param conf: see :func:`climate_core.conf.load`
+    :param database: a database that other parts of the process share
+    :param manager: an RPC client that other parts of the process share
+    :param plugins: the plugins by type of resource; default: those of ``[manager] plugins``
+    :raises MiddlewareError: a filter of ``[api] middleware`` cannot be used
+    :raises climate_core.plugins.loading.PluginError: a plugin of climate.conf cannot be used
     """
-
-    def __init__(self, application: Any) -> None:
-        self._application = application
-
-    @webob.dec.wsgify
-    def __call__(self, request: webob.Request) -> webob.Response:
-        began = time.monotonic()
-        RequestContext(
-            request_id=request.environ.get(request_id.ENV_REQUEST_ID),
-            global_request_id=request.environ.get(request_id.GLOBAL_REQ_ID),
-            overwrite=True,
-        )
-        response = request.get_response(self._application)
-        LOG.info(
-            '%s %s: %d, %d bytes, %.3f s',
-            request.method,
-            _logged_path(request.environ),
-            response.status_int,
-            response.content_length or 0,
-            time.monotonic() - began,
-        )
-        return response
+    if plugins is None:
+        enabled = loading.classes(conf.manager.plugins)
+        plugins = {plugin.resource_type: plugin for plugin in enabled}
+    backend = Backend(
+        conf,
+        database or Database(conf),
+        manager or ManagerClient(conf),
+        plugins,
+        ReservingLimit(conf.api.max_reserving_requests or _spare_one_thread()),
+    )
+    for name, value in _CORS.items():
+        conf.set_default(name, value, group='cors')
+    conf.set_default('max_request_body_size', _MAX_BODY_BYTES, group='oslo_middleware')
+    return functools.reduce(
+        lambda application, wrap: wrap(application, conf),
+        reversed(_PIPELINE),
+        Application(backend),
+    )
 
 
-def _logged_path(environ: dict[str, Any]) -> str:
-    """Return the path as it was sent, also if it is not UTF-8, as WebOb requires.
+def _spare_one_thread() -> int | None:
+    """Return the number of threads of this uWSGI process minus one, at least 1.
 
-    It has no query, and no token of a feed that a client has put into the path.
+    None for another WSGI server.
     """
-    path: str = environ.get('SCRIPT_NAME', '') + environ.get('PATH_INFO', '')
-    return feeds.redact(urllib.parse.quote(path.encode('latin-1')))
+    try:
+        import uwsgi
+    except ImportError:
+        return None
+    return max(1, int(uwsgi.opt.get('threads', 1)) - 1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make the context of a request from the token of its caller: middleware."""
+"""Middleware that creates the context of a request from the token of its caller."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,13 +12,12 @@ from climate_core import exceptions
 from climate_core.api.request import CONTEXT
 from climate_core.context import RequestContext
 
-#: The caller that a request without headers comes from, on one machine without a cloud.
-_NOBODY = {
+#: The caller of requests without headers, for one machine without a cloud.
+_DEFAULT_CALLER = {
     'X-User-Id': 'user',
     'X-Project-Id': 'project',
     'X-Roles': 'member,reader',
 }
-
 
 #: The methods by which users get a token in person, from keystone/api/_shared/delegation.py. A
 #: token that was issued for another token has the methods of both.
@@ -35,7 +34,7 @@ _IN_PERSON = frozenset(
         'x509',
     }
 )
-#: What a token has that was delegated: keystone/common/render_token.py.
+#: The keys of delegated tokens: keystone/common/render_token.py.
 _TRUST = 'OS-TRUST:trust'
 _DELEGATED = frozenset({_TRUST, 'OS-OAUTH1', 'application_credential', 'oauth2_credential'})
 
@@ -65,7 +64,7 @@ class NoAuth:
 
     @webob.dec.wsgify
     def __call__(self, request: webob.Request) -> webob.Response:
-        for name, value in _NOBODY.items():
+        for name, value in _DEFAULT_CALLER.items():
             request.headers.setdefault(name, value)
         request.environ[CONTEXT] = _context(request)
         return request.get_response(self._application)
@@ -93,13 +92,13 @@ def _token(info: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def is_own_token(info: Mapping[str, Any] | None) -> bool:
-    """Tell whether a token is one that a user got in person, for a project.
+    """Return whether a user got a token in person, for a project.
 
-    What is not known to be so counts as delegated.
+    Any other token counts as delegated.
 
-    :param info: what Keystone says of it (``GET /v3/auth/tokens``); None: nothing was said
+    :param info: the token as Keystone shows it (``GET /v3/auth/tokens``); None if it is unknown
     """
     token = _token(info)
     methods = set(token.get('methods') or ())
-    own = methods and methods <= _IN_PERSON and not _DELEGATED & token.keys()
-    return bool(own and token.get('project'))
+    in_person = methods and methods <= _IN_PERSON and not _DELEGATED & token.keys()
+    return bool(in_person and token.get('project'))

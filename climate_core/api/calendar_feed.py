@@ -18,16 +18,17 @@ from climate_core.lease import model
 from climate_core.lease.events import end
 from climate_core.lease.states import LIVE, LeaseStatus, ReservationStatus
 
-#: How often calendars ask at most, as far as they heed it.
+#: How often calendars should refresh the feed at most.
 _REFRESH: Final = datetime.timedelta(minutes=15)
-#: What calendars know of a lease that is not granted; one in ERROR may still hold something.
+#: The status in iCalendar of leases that are not CONFIRMED. A lease in ERROR may hold resources.
 _STATUSES: Final[Mapping[str, str]] = {
     LeaseStatus.WAITING: 'TENTATIVE',
     LeaseStatus.IN_PROGRESS: 'TENTATIVE',
     LeaseStatus.TIMEDOUT: 'CANCELLED',
 }
-_KEPT: Final = LIVE - {ReservationStatus.DELETING}
-#: A calendar must have a component. Programs show nothing of this one.
+#: The status of reservations that hold or claim something.
+_HOLDING: Final = LIVE - {ReservationStatus.DELETING}
+#: A calendar must have a component; programs do not show this one.
 _UTC: Final = """\
 BEGIN:VTIMEZONE
 TZID:UTC
@@ -38,19 +39,19 @@ TZOFFSETTO:+0000
 END:STANDARD
 END:VTIMEZONE
 """
-#: What RFC 5545 forbids in a text, and what else ends a line for some programs.
+#: Characters that RFC 5545 forbids in a text, or that end a line for some programs.
 _CONTROL: Final = re.compile(r'[\x00-\x1f\x7f-\x9f]')
-#: Why leases that are over never began. They keep their dates, at which nothing happens any more.
+#: Reasons of ended leases that never started. They keep dates at which nothing happened.
 _NEVER_STARTED: Final = frozenset({end.CANCELLED, end.NEVER_ENOUGH})
 
 
 def render_calendar(name: str, leases: Iterable[tuple[model.Lease, Sequence[Count]]]) -> bytes:
-    """Return a calendar with an event for each lease.
+    """Render an iCalendar with an event for each lease.
 
-    It is the same as long as the leases are, so that it can have an ETag.
+    The same leases give the same bytes, so that the feed has an ETag.
 
-    :param name: of the calendar
-    :param leases: each with its reservations, counted
+    :param name: the name of the calendar
+    :param leases: the leases with the numbers of their reservations
     """
     import icalendar
 
@@ -68,15 +69,16 @@ def render_calendar(name: str, leases: Iterable[tuple[model.Lease, Sequence[Coun
         event.add('dtstamp', changed)
         event.add('last-modified', changed)
         event.add('sequence', lease.generation)
-        start, end = (each.replace(microsecond=0) for each in (lease.start_date, lease.end_date))
+        start = lease.start_date.replace(microsecond=0)
+        end = lease.end_date.replace(microsecond=0)
         event.add('dtstart', start)
-        # An end must be later. Without it the event ends when it starts.
+        # The end must be later than the start. An event without one ends when it starts.
         if end > start:
             event.add('dtend', end)
         event.add('summary', _text(lease.name))
         event.add('status', _status(lease))
         event.add('description', _description(lease, counts))
-        # Others in the calendar are as free as before.
+        # The owner of the calendar is not busy because of a lease.
         event.add('transp', 'TRANSPARENT')
         calendar.add_component(event)
     if not calendar.subcomponents:
@@ -95,28 +97,28 @@ def _status(lease: model.Lease) -> str:
 
 
 def _description(lease: model.Lease, counts: Sequence[Count]) -> str:
-    # What is given back is in it no more; a lease that ends or is over is shown with all it had.
-    kept = [each for each in counts if each.status in _KEPT]
+    # Without released reservations; a lease that has none left is shown with all it had.
+    holding = [count for count in counts if count.status in _HOLDING]
     types: Counter[str] = Counter()
-    for each in kept or counts:
-        types[resource_types.api_name(each.resource_type)] += each.number
+    for count in holding or counts:
+        types[resource_types.api_name(count.resource_type)] += count.number
     lines = [f'Lease {lease.id}', f'Status: {lease.status}', f'Kind: {lease.kind}']
-    lines += [f'{count} x {name}' for name, count in sorted(types.items())]
+    lines += [f'{number} x {name}' for name, number in sorted(types.items())]
     return '\n'.join(lines)
 
 
-#: Bounds of one process.
+#: Bounds of the cache of one process.
 MAX_FEEDS: Final = 1000
 MAX_BYTES: Final = 32 << 20
 
-#: A feed as it is sent, or why its user may not see it.
+#: The rendered feed, or the error that rejects its user.
 Rendered = bytes | exceptions.Forbidden
 
 
 class FeedCache:
-    """The feeds that this process rendered last; the least recently read is removed first.
+    """Cache the rendered feeds of one process; the least recently read is removed first.
 
-    :param seconds: how long a rendered feed is used; 0: not at all
+    :param seconds: how long a rendered feed is valid; 0 disables the cache
     """
 
     def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -129,31 +131,31 @@ class FeedCache:
         self._busy: set[str] = set()
 
     def get(self, feed_id: str, render: Callable[[], bytes]) -> bytes:
-        """Return a feed as it was rendered a short time ago, or render it.
+        """Return the cached feed, or render it.
 
         :raises climate_core.exceptions.FeedBusy: another request is rendering it
-        :raises climate_core.exceptions.Forbidden: ``render`` raised it, now or a short time ago
+        :raises climate_core.exceptions.Forbidden: ``render`` raised it, or the cache has it
         """
         with self._lock:
-            found = self._find(feed_id)
-        if found is None:
-            with self._alone(feed_id):
+            rendered = self._find(feed_id)
+        if rendered is None:
+            with self._exclusive(feed_id):
                 try:
-                    found = render()
+                    rendered = render()
                 except exceptions.Forbidden as exc:
-                    found = exc
+                    rendered = exc
                 with self._lock:
-                    self._put(feed_id, found)
-        if isinstance(found, exceptions.Forbidden):
-            raise exceptions.Forbidden(found.message, found.field)
-        return found
+                    self._put(feed_id, rendered)
+        if isinstance(rendered, exceptions.Forbidden):
+            raise exceptions.Forbidden(rendered.message, rendered.field)
+        return rendered
 
     def _find(self, feed_id: str) -> Rendered | None:
-        made, found = self._rendered.get(feed_id, (0.0, None))
-        if found is None or self._clock() >= made + self._seconds:
+        rendered_at, rendered = self._rendered.get(feed_id, (0.0, None))
+        if rendered is None or self._clock() >= rendered_at + self._seconds:
             return None
         self._rendered.move_to_end(feed_id)
-        return found
+        return rendered
 
     def _put(self, feed_id: str, rendered: Rendered) -> None:
         self._remove(feed_id)
@@ -169,7 +171,7 @@ class FeedCache:
         self._bytes -= _size(rendered)
 
     @contextlib.contextmanager
-    def _alone(self, feed_id: str) -> Iterator[None]:
+    def _exclusive(self, feed_id: str) -> Iterator[None]:
         with self._lock:
             if feed_id in self._busy:
                 raise exceptions.FeedBusy(

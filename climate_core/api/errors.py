@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn every error of the API into JSON, in this one place."""
+"""The errors of the API, and the middleware that converts every error to JSON."""
 
 import http
 from typing import Any
@@ -16,7 +16,7 @@ from climate_core.lease import feeds
 
 LOG = log.getLogger(__name__)
 
-#: Names of errors that come from the middleware, which knows only the HTTP status.
+#: Codes of the errors of middleware, by the HTTP status.
 _NAMES = {
     400: exceptions.BadRequest.code,
     401: exceptions.Unauthorized.code,
@@ -74,25 +74,25 @@ def _error_body(status: int, name: str, message: str, field: str | None = None) 
     :param status: the HTTP status, as ``error_code``
     :param name: a machine-readable name that does not change, as ``error_name``
     :param message: a sentence for the user
-    :param field: the field of the request that is to blame, if there is one
+    :param field: the invalid field of the request, if there is one
     """
-    said: dict[str, Any] = {'error_code': status, 'error_message': message, 'error_name': name}
+    error: dict[str, Any] = {'error_code': status, 'error_message': message, 'error_name': name}
     if field:
-        said['field'] = field
-    return said
+        error['field'] = field
+    return error
 
 
 def codes() -> list[tuple[int, str, str]]:
     """List the HTTP status, the name and the meaning of every error, in this order."""
-    found = {(each, _NAMES[each], _sentence(each)) for each in (413, 429)}
-    found.add((500, _NAMES[500], _INTERNAL))
+    listed = {(status, _NAMES[status], _sentence(status)) for status in (413, 429)}
+    listed.add((500, _NAMES[500], _INTERNAL))
     classes = exceptions.ClimateError.__subclasses__()
     while classes:
-        each = classes.pop()
-        classes += each.__subclasses__()
-        if each.__module__.startswith('climate_core.'):
-            found.add((each.status, each.code, ' '.join((each.__doc__ or '').split())))
-    return sorted(found)
+        error = classes.pop()
+        classes += error.__subclasses__()
+        if error.__module__.startswith('climate_core.'):
+            listed.add((error.status, error.code, ' '.join((error.__doc__ or '').split())))
+    return sorted(listed)
 
 
 def respond(error: exceptions.ClimateError) -> webob.Response:
@@ -106,7 +106,7 @@ def respond(error: exceptions.ClimateError) -> webob.Response:
 
 
 class Faults:
-    """Middleware: what is raised inside, or answered with an error that is no JSON of ours."""
+    """Middleware that converts exceptions and the errors of other middleware to JSON."""
 
     def __init__(self, application: Any) -> None:
         self._application = application
@@ -139,7 +139,7 @@ class Faults:
 
 
 def _is_utf8(request: webob.Request) -> bool:
-    """Tell whether the path can be read: WebOb reads it when it is asked for."""
+    """Return whether the path is UTF-8, which WebOb decodes at the first access."""
     try:
         return request.path_info is not None
     except UnicodeDecodeError:
@@ -147,19 +147,19 @@ def _is_utf8(request: webob.Request) -> bool:
 
 
 def _translated(response: webob.Response) -> webob.Response:
-    """Convert an error of keystonemiddleware or oslo.middleware to our JSON; keep its headers."""
-    if response.status_code < 400 or _is_ours(response):
+    """Convert an error of other middleware to JSON with its headers; return other responses."""
+    if response.status_code < 400 or _is_converted(response):
         return response
     status = response.status_code
     message = getattr(response, 'detail', None) or _sentence(status)
-    answer = _json(status, _error_body(status, _NAMES.get(status, f'http.{status}'), message))
+    converted = _json(status, _error_body(status, _NAMES.get(status, f'http.{status}'), message))
     for name in ('WWW-Authenticate', 'Retry-After'):
         if name in response.headers:
-            answer.headers[name] = response.headers[name]
-    return answer
+            converted.headers[name] = response.headers[name]
+    return converted
 
 
-def _is_ours(response: webob.Response) -> bool:
+def _is_converted(response: webob.Response) -> bool:
     return response.content_type == 'application/json' and b'"error_code"' in response.body
 
 
@@ -173,7 +173,7 @@ def _sentence(status: int) -> str:
     return sentences.get(status) or f'{http.HTTPStatus(status).phrase}.'
 
 
-def _json(status: int, said: dict[str, Any]) -> webob.Response:
+def _json(status: int, body: dict[str, Any]) -> webob.Response:
     return webob.Response(
-        status=status, content_type='application/json', body=jsonutils.dump_as_bytes(said)
+        status=status, content_type='application/json', body=jsonutils.dump_as_bytes(body)
     )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators register for reservation packages: hosts, floating IPs, segments.
+"""Schemas, checks and extra properties that the calls of reservation packages share.
 
-The calls for them have these schemas, checks and extra properties in common.
+Registered units are what operators add to pools: hosts, floating IPs and network segments.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ from climate_hosts import policies as host_rules
 from climate_networks.domain import networks
 from climate_networks.policies import networks as network_rules
 
-#: Clients of Blazar send every value as a text.
+#: A boolean; clients of Blazar send it as a string.
 FLAG: Final[dict[str, Any]] = {'enum': [True, False, 'true', 'false', 'True', 'False']}
 EXTRA_PROPERTY: Final[dict[str, Any]] = {
     'type': ['string', 'number', 'boolean', 'null'],
@@ -34,7 +34,7 @@ RESERVABLE: Final[dict[str, Any]] = {
     **FLAG,
     'description': 'Whether it takes new promises; default true.',
 }
-#: The ids of projects, or of domains.
+#: A list of ids of projects, or of domains.
 IDS: Final[dict[str, Any]] = {
     'type': 'array',
     'items': {
@@ -49,7 +49,7 @@ IDS: Final[dict[str, Any]] = {
 
 
 def with_extra(properties: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an object with these properties, and extra ones beside them."""
+    """Return the schema of an object with these and with extra properties."""
     return {
         'type': 'object',
         'properties': properties,
@@ -59,7 +59,7 @@ def with_extra(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_values(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the same, which may have all of it under ``values`` as well, as some clients do."""
+    """Return the same schema for clients that may send all properties under ``values``."""
     values = with_extra(properties)
     return {**with_extra({**properties, 'values': values}), 'required': list(required)}
 
@@ -67,21 +67,22 @@ def with_values(properties: dict[str, Any], required: tuple[str, ...] = ()) -> d
 def properties_schema(noun: str) -> dict[str, Any]:
     """Return the schema of a list of extra properties.
 
-    :param noun: of what has them, many of them
+    :param noun: the plural of the units that have them
     """
-    one = {
+    item = {
         'property': {'type': 'string'},
         'private': {'type': 'boolean'},
         'values': {'type': 'array', 'description': f'Which values {noun} have.'},
     }
-    listed = {'type': 'array', 'items': common.closed(one, ('property',))}
+    listed = {'type': 'array', 'items': common.closed(item, ('property',))}
     return common.envelope('resource_properties', listed)
 
 
 def properties_query(noun: str, rule: str) -> dict[str, dict[str, Any]]:
-    """Return the query of such a list.
+    """Return the query parameters of a list of extra properties.
 
-    :param rule: the policy of private ones
+    :param noun: the plural of the units that have them
+    :param rule: the policy of private properties
     """
     return {
         'detail': {'type': 'boolean', 'description': f'true: with the values that {noun} have.'},
@@ -99,7 +100,7 @@ UPDATE_PROPERTY: Final[dict[str, Any]] = common.closed(
 
 
 def property_schema(resource_type: str) -> dict[str, Any]:
-    """Return the schema of one extra property of what is of a type."""
+    """Return the schema of an extra property of units of a type."""
     name = {'type': 'string', 'pattern': limits.json_pattern(limits.PROPERTY_PATTERN)}
     return common.envelope(
         'resource_property',
@@ -115,9 +116,10 @@ def property_schema(resource_type: str) -> dict[str, Any]:
 
 
 def authorize(backend: Backend, request: Request, rule: str, resource_type: str) -> None:
-    """Judge a request; where nothing of this type can be reserved, there is nothing here.
+    """Enforce a policy, and report 404 for the path of a type that is not enabled.
 
-    :raises climate_core.api.errors.PathNotFound: the plugin is not enabled
+    :raises climate_core.exceptions.Forbidden: the policy does not allow the request
+    :raises climate_core.api.errors.PathNotFound: the plugin of the type is not enabled
     """
     context = request.context
     target = {'project_id': context.project_id, 'user_id': context.user_id}
@@ -128,42 +130,42 @@ def authorize(backend: Backend, request: Request, rule: str, resource_type: str)
         )
 
 
-def require_unit_id(one: str, not_found: Callable[[str], exceptions.NotFound]) -> int:
-    """Return an id as a number.
+def require_unit_id(text: str, not_found: Callable[[str], exceptions.NotFound]) -> int:
+    """Return the id of a unit as a number.
 
-    :param not_found: makes the error if nothing can have this id
+    :param not_found: creates the error for an id that no unit can have
     """
-    found = parse_unit_id(one)
-    if found is None:
-        raise not_found(one)
-    return found
+    unit_id = parse_unit_id(text)
+    if unit_id is None:
+        raise not_found(text)
+    return unit_id
 
 
 def flatten_values(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a request, which some clients send under ``values``.
+    """Return the values of a body, which some clients send under ``values``.
 
-    :raises climate_core.exceptions.BadRequest: that is no object
+    :raises climate_core.exceptions.BadRequest: ``values`` is no object
     """
-    under = body.get('values', {})
-    if not isinstance(under, Mapping):
+    nested = body.get('values', {})
+    if not isinstance(nested, Mapping):
         raise exceptions.BadRequest('values: must be an object.', field='values')
-    values = {**body, **under}
+    values = {**body, **nested}
     values.pop('values', None)
     return values
 
 
 def parse_flag(value: Any) -> bool:
-    """Return whether a flag is set, which clients of Blazar send as a text."""
+    """Convert a boolean, which clients of Blazar send as a string."""
     return str(value).lower() == 'true'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PropertyCalls:
-    """The calls about the extra properties of something; their callers judge who may make them.
+    """The calls for the extra properties of units of a type. Handlers enforce their policies.
 
     :param stored: the properties in the database
-    :param resource_type: of what has them
-    :param private_rule: the policy of seeing those that users may not see
+    :param resource_type: the type of the units
+    :param private_rule: the policy of seeing private properties
     """
 
     stored: ExtraProperties
@@ -171,35 +173,32 @@ class PropertyCalls:
     private_rule: str
 
     def list_(self, backend: Backend, request: Request) -> webob.Response:
-        """List the extra properties that there are.
-
-        Callers who may not see private ones are shown those of what they can reserve.
-        """
-        context, asked = request.context, request.parameters
-        if asked.get('all'):
+        """List extra properties; without the policy of private ones, those of reservable units."""
+        context, parameters = request.context, request.parameters
+        if parameters.get('all'):
             policy.authorize(backend.enforcer, context, self.private_rule, {})
-        found = self.list_values(backend, context)
+        properties = self.list_values(backend, context)
         private = backend.database.read(self.stored.list_private)
         shown = [
             {'property': name, 'private': name in private, 'values': values}
-            for name, values in found.items()
-            if asked.get('all') or name not in private
+            for name, values in properties.items()
+            if parameters.get('all') or name not in private
         ]
-        if not asked.get('detail'):
-            shown = [{'property': each['property']} for each in shown]
+        if not parameters.get('detail'):
+            shown = [{'property': item['property']} for item in shown]
         return answer(200, {'resource_properties': shown})
 
     def list_values(self, backend: Backend, context: RequestContext) -> dict[str, list[Any]]:
-        """Return the extra properties of what the caller can reserve, with their values."""
-        is_seen = policy.visibility_check(context, self._sees_private(backend, context))
-        return backend.database.read(self.stored.values, is_seen)
+        """Return the extra properties of units that the caller can reserve, with their values."""
+        is_visible = policy.visibility_check(context, self._sees_private(backend, context))
+        return backend.database.read(self.stored.values, is_visible)
 
     def update(
         self, request: Request, name: str, change: Callable[[RequestContext, str, bool], None]
     ) -> webob.Response:
-        """Make an extra property private, or public again.
+        """Make an extra property private or public.
 
-        :param change: the operation that does so
+        :param change: the operation of the manager
         """
         private = request.read_body(UPDATE_PROPERTY)['private']
         change(request.context, name, private)
@@ -212,7 +211,7 @@ class PropertyCalls:
         return answer(200, {'resource_property': shown})
 
     def list_hidden(self, backend: Backend, context: RequestContext) -> set[str]:
-        """Return the names of the properties that the caller may not see."""
+        """Return the names of the extra properties that the caller may not see."""
         if self._sees_private(backend, context):
             return set()
         return backend.database.read(self.stored.list_private)
@@ -229,7 +228,7 @@ SEGMENT_PROPERTIES: Final = PropertyCalls(
 )
 
 
-#: What users ask for of each host, beside the extra properties.
+#: The fields of hosts that requests name beside extra properties.
 _HOST_FIELDS: Final = (
     'availability_zone',
     'cpu_arch',
@@ -242,8 +241,8 @@ _HOST_FIELDS: Final = (
     'memory_mb',
     'vcpus',
 )
-#: The codes of errors -> the extra properties that are meant, and what there is beside them.
-_KNOWN: Final[Mapping[str, tuple[PropertyCalls, tuple[str, ...]]]] = {
+#: The code of an error -> the extra properties and the other fields that requests may name.
+_NAMED: Final[Mapping[str, tuple[PropertyCalls, tuple[str, ...]]]] = {
     exceptions.UnknownProperty.code: (HOST_PROPERTIES, _HOST_FIELDS),
     exceptions.UnknownSegmentProperty.code: (SEGMENT_PROPERTIES, networks.FACTS),
 }
@@ -252,26 +251,27 @@ _KNOWN: Final[Mapping[str, tuple[PropertyCalls, tuple[str, ...]]]] = {
 def add_known_properties(
     backend: Backend, context: RequestContext, error: exceptions.UnknownProperty
 ) -> exceptions.UnknownProperty:
-    """Return the error with the names that the caller may see."""
-    return type(error)(f'{error.message} {_known(backend, context, error.code)}', error.field)
+    """Return the error of an unknown property with the properties that the caller may see."""
+    known = _known_properties(backend, context, error.code)
+    return type(error)(f'{error.message} {known}', error.field)
 
 
 def add_known_properties_to_dry_run(
     backend: Backend, context: RequestContext, checked: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return the answer of a dry run with these names in its refusals."""
-    codes = {each['error_name'] for each in checked['refusals']} & _KNOWN.keys()
-    known = {code: _known(backend, context, code) for code in codes}
+    """Return the result of a dry run with the same properties in its errors."""
+    codes = {error['error_name'] for error in checked['refusals']} & _NAMED.keys()
+    known = {code: _known_properties(backend, context, code) for code in codes}
     refusals = [
-        {**each, 'error_message': f'{each["error_message"]} {known[each["error_name"]]}'}
-        if each['error_name'] in known
-        else each
-        for each in checked['refusals']
+        {**error, 'error_message': f'{error["error_message"]} {known[error["error_name"]]}'}
+        if error['error_name'] in known
+        else error
+        for error in checked['refusals']
     ]
     return {**checked, 'refusals': refusals}
 
 
-def _known(backend: Backend, context: RequestContext, code: str) -> str:
-    calls, common = _KNOWN[code]
+def _known_properties(backend: Backend, context: RequestContext, code: str) -> str:
+    calls, fields = _NAMED[code]
     extra = set(calls.list_values(backend, context)) - calls.list_hidden(backend, context)
-    return f'Known are {", ".join(sorted({*common, *extra}))}.'
+    return f'Known are {", ".join(sorted({*fields, *extra}))}.'
