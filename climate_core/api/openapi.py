@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The OpenAPI 3.1 document of the API, from the route table, its schemas and policies.
 
-What can be reserved is part of it: it is the document of one installation.
+It describes one installation, with the types of resources of its plugins.
 """
 
 import re
@@ -16,7 +16,7 @@ from climate_core.api.schemas import common, leases, reservations
 from climate_core.plugins import base
 
 _TOKEN: Final = 'token'
-#: What each error means; the body says more.
+#: Descriptions of the errors.
 _ERRORS: Final = {
     400: 'The request is malformed, or asks for what cannot be.',
     401: 'The request has no valid token.',
@@ -35,7 +35,7 @@ _VARIABLES: Final = {'type': 'string', 'pattern': r'^[0-9A-Za-z-]+(?!\n)$'}
 _OTHER_VARIABLES: Final = {
     'property_name': {'type': 'string', 'pattern': limits.json_pattern(limits.PROPERTY_PATTERN)}
 }
-#: Schemas that have a name of their own in the document.
+#: Schemas that are components of the document.
 _NAMES: Final = {
     id(leases.SHOWN): 'Lease',
     id(leases.CREATE): 'NewLease',
@@ -46,27 +46,27 @@ _NAMES: Final = {
 
 
 def error_statuses(path: str, method: str, route: Route) -> list[int]:
-    """Return the HTTP statuses of errors that a call may be answered with."""
+    """Return the HTTP statuses of the errors of a call."""
     if route.policy is None:
         return sorted(route.errors)
-    found = {400, 401, 403, 406, 503}
+    statuses = {400, 401, 403, 406, 503}
     if '{' in path or method != 'GET':
-        found.add(404)
+        statuses.add(404)
     if method != 'GET':
-        found.add(409)
+        statuses.add(409)
     if route.request_schema is not None:
-        found |= {411, 413, 415}
-    return sorted(found)
+        statuses |= {411, 413, 415}
+    return sorted(statuses)
 
 
 def document(
     routes: Table, url: str, plugins: Mapping[str, type[base.ResourcePlugin]]
 ) -> dict[str, Any]:
-    """Make the document.
+    """Build the document.
 
-    :param routes: what can be asked
-    :param url: where the API is
-    :param plugins: what can be reserved, by type of resource
+    :param routes: the route table
+    :param url: the URL of the API
+    :param plugins: the plugins by type of resource
     """
     links = _links(routes)
     return {
@@ -99,12 +99,14 @@ def document(
 
 
 def _schemas(plugins: Mapping[str, type[base.ResourcePlugin]]) -> dict[str, Any]:
-    kinds = [reservations.of_plugin(each) for each in plugins.values()]
+    new_reservations = [reservations.of_plugin(plugin) for plugin in plugins.values()]
     return {
         'Lease': _inside(leases.SHOWN),
         'NewLease': _inside(leases.CREATE),
         'Reservation': _inside(reservations.SHOWN),
-        'NewReservation': {'oneOf': kinds} if kinds else _inside(reservations.CREATE),
+        'NewReservation': {'oneOf': new_reservations}
+        if new_reservations
+        else _inside(reservations.CREATE),
         'Error': _inside(common.ERROR),
     }
 
@@ -152,9 +154,11 @@ def _parameters(path: str, route: Route) -> Iterator[dict[str, Any]]:
 
 
 def _parameter(place: str, name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in schema.items() if key != 'description'}
-    said: dict[str, Any] = {'name': name, 'in': place, 'schema': kept}
-    return said | {'description': schema['description']} if 'description' in schema else said
+    rules = {key: value for key, value in schema.items() if key != 'description'}
+    parameter: dict[str, Any] = {'name': name, 'in': place, 'schema': rules}
+    if 'description' in schema:
+        parameter['description'] = schema['description']
+    return parameter
 
 
 def _answer(
@@ -167,7 +171,7 @@ def _answer(
 
 
 def _links(routes: Table) -> dict[str, Any]:
-    """Return the links from a lease in an answer to what can be done with it."""
+    """Return the links from a lease in a response to the calls for it."""
     return {
         f'{method} {path}': {
             'operationRef': f'#/paths/{path.replace("/", "~1")}/{method.lower()}',
@@ -184,12 +188,12 @@ def _content(schema: Mapping[str, Any], media: str = JSON) -> dict[str, Any]:
 
 
 def _named(value: Any) -> Any:
-    """Replace every schema that has a name by a reference to it."""
+    """Replace the schemas of components by references to them."""
     name = _NAMES.get(id(value))
     return {'$ref': f'#/components/schemas/{name}'} if name else _inside(value)
 
 
 def _inside(value: Any) -> Any:
     if isinstance(value, Mapping):
-        return {key: _named(each) for key, each in value.items()}
-    return [_named(each) for each in value] if isinstance(value, list) else value
+        return {key: _named(item) for key, item in value.items()}
+    return [_named(item) for item in value] if isinstance(value, list) else value

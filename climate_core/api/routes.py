@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole API as one table. The reference in the documents is made from it too."""
+"""The route table: every call of the API. The reference in the documents comes from it."""
 
 from climate_core import policies
 from climate_core.api import registered_units
 from climate_core.api.handlers import calendar, feeds, leases, reservations, service, usage
 from climate_core.api.request import IF_MATCH_HEADERS, IF_NONE_MATCH_HEADERS
 from climate_core.api.routing import Route, Table
-from climate_core.api.schemas import calendar as calendar_schema
+from climate_core.api.schemas import calendar as calendar_schemas
 from climate_core.api.schemas import common
 from climate_core.api.schemas import leases as lease_schemas
 from climate_core.api.schemas import reservations as reservation_schemas
-from climate_core.api.schemas import usage as usage_schema
+from climate_core.api.schemas import usage as usage_schemas
 from climate_hosts import policies as host_rules
 from climate_hosts.api import host_schemas, hosts
 from climate_networks.api import floatingip_schemas, floatingips, network_schemas, networks
@@ -261,8 +261,8 @@ ROUTES: Table = {
             calendar.get_availability,
             200,
             policies.GET_AVAILABILITY,
-            response_schema=calendar_schema.WINDOWS,
-            query=calendar_schema.AVAILABILITY_QUERY,
+            response_schema=calendar_schemas.WINDOWS,
+            query=calendar_schemas.AVAILABILITY_QUERY,
             operation='availability.get',
         ),
     },
@@ -271,20 +271,20 @@ ROUTES: Table = {
             calendar.get,
             200,
             policies.GET_CALENDAR,
-            response_schema=calendar_schema.SHOWN,
-            query=calendar_schema.QUERY,
+            response_schema=calendar_schemas.SHOWN,
+            query=calendar_schemas.QUERY,
             headers=IF_NONE_MATCH_HEADERS,
             also={304: None},
         ),
     },
     '/v1/feeds': {
-        'GET': Route(feeds.list_, 200, policies.GET_FEEDS, response_schema=calendar_schema.FEEDS),
+        'GET': Route(feeds.list_, 200, policies.GET_FEEDS, response_schema=calendar_schemas.FEEDS),
         'POST': Route(
             feeds.create,
             201,
             policies.CREATE_FEED,
-            calendar_schema.CREATE_FEED,
-            calendar_schema.FEED_CREATED,
+            calendar_schemas.CREATE_FEED,
+            calendar_schemas.FEED_CREATED,
         ),
     },
     '/v1/feeds/{feed_id}': {'DELETE': Route(feeds.delete, 204, policies.DELETE_FEED)},
@@ -293,7 +293,7 @@ ROUTES: Table = {
             feeds.read,
             200,
             response_schema={'type': 'string'},
-            query=calendar_schema.FEED_QUERY,
+            query=calendar_schemas.FEED_QUERY,
             headers=IF_NONE_MATCH_HEADERS,
             also={304: None},
             media='text/calendar',
@@ -305,8 +305,8 @@ ROUTES: Table = {
             usage.get_limits,
             200,
             policies.GET_LIMITS,
-            response_schema=usage_schema.LIMITS,
-            query=usage_schema.LIMITS_QUERY,
+            response_schema=usage_schemas.LIMITS,
+            query=usage_schemas.LIMITS_QUERY,
             operation='limits.get',
         ),
     },
@@ -315,8 +315,8 @@ ROUTES: Table = {
             usage.get,
             200,
             policies.GET_USAGE,
-            response_schema=usage_schema.MANY,
-            query=usage_schema.QUERY,
+            response_schema=usage_schemas.MANY,
+            query=usage_schemas.QUERY,
         ),
     },
     '/v1/plugins': {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rows of the route table, and how the path of a request finds them."""
+"""The rows of the route table, and the search for the row of a path."""
 
 import dataclasses
 import functools
@@ -14,24 +14,22 @@ JSON: Final = 'application/json'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Route:
-    """Handle one method of one path.
+    """The call of a method of a path.
 
-    :param handler: is called with the backend, the request and the variables of the path
+    :param handler: a function of the backend, the request and the variables of the path
     :param status: HTTP status of success
-    :param policy: name of the rule that is asked; None: open to everybody, without a token of
+    :param policy: the policy that the handler enforces; None: open to all, without a token of
         Keystone
-    :param request_schema: JSON Schema of the body
-    :param response_schema: JSON Schema of the answer
-    :param also: other answers of success: HTTP status -> JSON Schema; None: it has no body
-    :param query: JSON Schemas of the parameters that it knows, by name; others are refused.
-        The handler finds them, checked and as the types that are named, in
-        ``request.parameters``.
-    :param headers: JSON Schemas of the request headers that mean something here, by name; they
-        are the handler's to read and check
-    :param media: the type of the body of success, with the schema of which only JSON has one
-    :param errors: other answers of a path without a token of Keystone
-    :param operation: ``operationId`` in the OpenAPI document, without which it is the module and
-        the name of the handler; generated clients name their methods by it
+    :param request_schema: JSON Schema of the body of the request
+    :param response_schema: JSON Schema of the body of the response
+    :param also: other responses of success: HTTP status -> JSON Schema; None: without a body
+    :param query: JSON Schemas of the query parameters by name; other parameters are rejected.
+        ``request.parameters`` has the validated values.
+    :param headers: JSON Schemas of the request headers by name; the handler validates them
+    :param media: the media type of success; only JSON is described by the schema
+    :param errors: HTTP statuses of the errors of a path without a token of Keystone
+    :param operation: ``operationId`` in the OpenAPI document, by which generated clients name
+        their methods; default: the module and the name of the handler
     """
 
     handler: Callable[..., webob.Response]
@@ -48,7 +46,7 @@ class Route:
 
     @property
     def operation_id(self) -> str:
-        """Return the id of the operation in the OpenAPI document: its noun and its verb."""
+        """Return the ``operationId`` in the OpenAPI document: noun and verb."""
         module = self.handler.__module__.rpartition('.')[2]
         return self.operation or f'{module}.{self.handler.__name__.rstrip("_")}'
 
@@ -56,22 +54,22 @@ class Route:
 #: Path -> HTTP method -> route.
 Table = dict[str, dict[str, Route]]
 
-#: The variables of paths that are no ids, and what they look like.
-VARIABLES: Mapping[str, str] = {'property_name': r'[0-9A-Za-z_.:-]+?'}
+#: Path variables that are no ids -> their patterns.
+PATH_VARIABLES: Mapping[str, str] = {'property_name': r'[0-9A-Za-z_.:-]+?'}
 _ID = '[0-9A-Za-z-]+'
 
 
 def find_route(table: Table, path: str) -> tuple[Mapping[str, Route], dict[str, str]] | None:
-    """Find the routes of a path; ``.json`` or a slash at its end change nothing.
+    """Find the routes of a path, with or without ``.json`` or a slash at its end.
 
-    :returns: the route of each method, and the variables of the path, ids in small letters;
-        None if the table does not have the path
+    :returns: the route of each method, and the variables of the path with ids in lower case;
+        None if the path is unknown
     """
     for template, methods in table.items():
         match = _pattern(template).fullmatch(path)
         if match:
             return methods, {
-                name: text if name in VARIABLES else text.lower()
+                name: text if name in PATH_VARIABLES else text.lower()
                 for name, text in match.groupdict().items()
             }
     return None
@@ -80,13 +78,13 @@ def find_route(table: Table, path: str) -> tuple[Mapping[str, Route], dict[str, 
 @functools.cache
 def _pattern(template: str) -> re.Pattern[str]:
     def named(variable: re.Match[str]) -> str:
-        return f'(?P<{variable[1]}>{VARIABLES.get(variable[1], _ID)})'
+        return f'(?P<{variable[1]}>{PATH_VARIABLES.get(variable[1], _ID)})'
 
     path = re.sub(r'\{(\w+)\}', named, template.replace('.', r'\.').rstrip('/'))
     return re.compile(path + r'(\.json|/)?')
 
 
 def is_public(table: Table, path: str) -> bool:
-    """Return whether a path needs no token of Keystone."""
-    found = find_route(table, path)
-    return found is not None and all(route.policy is None for route in found[0].values())
+    """Return whether no call of a path needs a token of Keystone."""
+    match = find_route(table, path)
+    return match is not None and all(route.policy is None for route in match[0].values())

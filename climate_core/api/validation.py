@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check a body against a JSON Schema and say which field is wrong, in words of users."""
+"""Validate values against JSON Schemas; errors name the invalid field in words of users."""
 
 import base64
 import functools
@@ -23,7 +23,7 @@ _FORMATS = jsonschema.FormatChecker(formats=())
 
 @_FORMATS.checks('uuid')
 def _is_uuid(value: object) -> bool:
-    """Accept only the form with dashes, since ids are compared as texts."""
+    """Accept only the form with dashes: ids are compared as strings."""
     return not isinstance(value, str) or (len(value) == 36 and uuidutils.is_uuid_like(value))
 
 
@@ -53,8 +53,9 @@ def _is_base64(value: object) -> bool:
 def _is_printable(value: object) -> bool:
     """Accept what Nova calls printable (nova/api/validation/parameter_types.py)."""
     return not isinstance(value, str) or all(
-        each < '\uffff' and (each.isprintable() or unicodedata.category(each) == 'Zs')
-        for each in value
+        character < '\uffff'
+        and (character.isprintable() or unicodedata.category(character) == 'Zs')
+        for character in value
     )
 
 
@@ -63,8 +64,8 @@ def _is_printable_name(value: object) -> bool:
     return _is_printable(value) and (not isinstance(value, str) or value == value.strip())
 
 
-#: Rules that look at each part of a value -> the rule that limits its size. What is too large is
-#: not looked at further: a list of a request has up to a million items.
+#: Rules that examine every part of a value -> the rule that limits its size. A value that is too
+#: large is not examined further: a list in a request may have a million items.
 _LIMITED_BY = {
     'items': 'maxItems',
     'uniqueItems': 'maxItems',
@@ -73,8 +74,8 @@ _LIMITED_BY = {
     'pattern': 'maxLength',
     'format': 'maxLength',
 }
-#: The most errors of a value among which the one to report is chosen.
-_ERRORS = 100
+#: Number of errors of a value from which the best match is reported.
+_MAX_ERRORS = 100
 
 
 def _within_limit(rule: str) -> Callable[..., Iterator[ValidationError]]:
@@ -100,37 +101,37 @@ def _validator(schema: str) -> Any:
 
 
 def _with_integers(value: Any, schema: Mapping[str, Any]) -> Any:
-    """Return a value with 2.0 as 2 where its schema has an integer: JSON has one number."""
+    """Convert 2.0 to 2 where the schema has an integer: JSON has one type of numbers."""
     if isinstance(value, float) and value.is_integer():
         kinds = schema.get('type', ())
         return int(value) if 'integer' in kinds and 'number' not in kinds else value
     if isinstance(value, dict) and 'properties' in schema:
         known = schema['properties']
-        return {name: _with_integers(each, known.get(name, {})) for name, each in value.items()}
+        return {name: _with_integers(item, known.get(name, {})) for name, item in value.items()}
     if isinstance(value, list) and 'items' in schema:
-        return [_with_integers(each, schema['items']) for each in value]
+        return [_with_integers(item, schema['items']) for item in value]
     return value
 
 
 def check(value: Any, schema: Mapping[str, Any], within: str = '') -> Any:
-    """Check a value; return it with 2.0 as 2 where an integer is wanted.
+    """Validate a value; return it with 2.0 as 2 where the schema has an integer.
 
-    :param within: where in the body the value stands, as ``reservations[0]``
-    :raises climate_core.exceptions.BadRequest: naming the field
+    :param within: the place of the value in the body, as ``reservations[0]``
+    :raises climate_core.exceptions.BadRequest: naming the invalid field
     """
     errors = _validator(json.dumps(schema, sort_keys=True)).iter_errors(value)
-    error = best_match(itertools.islice(errors, _ERRORS))
+    error = best_match(itertools.islice(errors, _MAX_ERRORS))
     if error is not None:
-        path, said = _blame(error)
+        path, reason = _explain(error)
         field = _join(within, path)
         if 'propertyNames' in error.absolute_schema_path:
-            said = f'the key {error.instance!r:.80} {said}'
-        raise exceptions.BadRequest(f'{field}: {said}' if field else said, field=field or None)
+            reason = f'the key {error.instance!r:.80} {reason}'
+        raise exceptions.BadRequest(f'{field}: {reason}' if field else reason, field=field or None)
     return _with_integers(value, schema)
 
 
-def _blame(error: ValidationError) -> tuple[list[str | int], str]:
-    """Return the path of the field that is wrong, and what is wrong with it."""
+def _explain(error: ValidationError) -> tuple[list[str | int], str]:
+    """Return the path of the invalid field, and why it is invalid."""
     path = list(error.absolute_path)
     rule, allowed = str(error.validator), error.validator_value
     if rule == 'required':
@@ -141,18 +142,18 @@ def _blame(error: ValidationError) -> tuple[list[str | int], str]:
         extra = next(name for name in error.instance if name not in known)
         return [*path, extra], f'is not known here. Known are {", ".join(sorted(known))}.'
     if rule == 'oneOf':
-        names = [name for each in allowed for name in each['required']]
+        names = [name for choice in allowed for name in choice['required']]
         path.append(next((n for n in reversed(names) if n in error.instance), names[0]))
-    if rule == 'pattern' and allowed in _PATTERNS_TOLD:
-        return path, f'must be {_PATTERNS_TOLD[allowed]}.'
+    if rule == 'pattern' and allowed in _PATTERN_WORDS:
+        return path, f'must be {_PATTERN_WORDS[allowed]}.'
     if rule == 'pattern' and 'description' in error.schema:
         return path, f'is not valid: {error.schema["description"]}'
-    told = _ALLOWED.get(rule, str)(allowed)
-    said = _SENTENCES.get(rule, 'is not valid.').format(error.instance, told)
+    words = _ALLOWED_WORDS.get(rule, str)(allowed)
+    reason = _SENTENCES.get(rule, 'is not valid.').format(error.instance, words)
     if rule == 'enum' and 'description' in error.schema:
-        # What each of them means may say why there are no others.
-        said += f' {error.schema["description"]}'
-    return path, said
+        # The meaning of the values may explain why there are no others.
+        reason += f' {error.schema["description"]}'
+    return path, reason
 
 
 def _types(allowed: str | Sequence[str]) -> str:
@@ -168,7 +169,7 @@ _ARTICLES = {
     'array': 'a list',
     'object': 'an object',
 }
-_FORMATS_TOLD = {
+_FORMAT_WORDS = {
     'uuid': 'a UUID with dashes',
     'ipv4': 'an IPv4 address, as 203.0.113.20',
     'ip': 'an IPv4 or IPv6 address',
@@ -177,10 +178,10 @@ _FORMATS_TOLD = {
     'printable-name': 'a text of printable characters up to U+FFFE, without blanks at its ends',
 }
 _KEY = f'1 to {limits.NAME_LENGTH} ASCII letters, digits, blanks, "-", "_", "." {{}}'
-#: Patterns whose descriptions do not say in words what fits them.
-_PATTERNS_TOLD = {
-    limits.json_pattern(pattern): told
-    for pattern, told in (
+#: Patterns -> the strings that match them.
+_PATTERN_WORDS = {
+    limits.json_pattern(pattern): words
+    for pattern, words in (
         (limits.NAME_PATTERN, limits.NAME),
         (limits.PROJECT_PATTERN, 'the id of a project'),
         (limits.PROPERTY_PATTERN, 'the name of a property, as availability_zone'),
@@ -191,14 +192,16 @@ _PATTERNS_TOLD = {
         (limits.WEBHOOK_EVENT_PATTERN, 'a type of notifications, or a pattern as "lease.event.*"'),
     )
 }
-#: How what a rule allows is told.
-_ALLOWED: dict[str, Callable[[Any], str]] = {
+#: Rules -> a function that formats the allowed value.
+_ALLOWED_WORDS: dict[str, Callable[[Any], str]] = {
     'type': _types,
-    'enum': lambda allowed: ', '.join('null' if each is None else str(each) for each in allowed),
-    'format': lambda allowed: _FORMATS_TOLD[allowed],
-    'oneOf': lambda allowed: ', '.join(name for each in allowed for name in each['required']),
+    'enum': lambda allowed: ', '.join(
+        'null' if value is None else str(value) for value in allowed
+    ),
+    'format': lambda allowed: _FORMAT_WORDS[allowed],
+    'oneOf': lambda allowed: ', '.join(name for choice in allowed for name in choice['required']),
 }
-#: What is said of a value (0) that breaks a rule that allows something else (1).
+#: Rules -> why a value (0) is invalid that is not the allowed one (1).
 _SENTENCES = {
     'type': 'must be {1}.',
     'enum': 'must be one of {1}.',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The default policies of the lease service, and those of the reservation packages."""
+"""The default policies of the lease service, by noun."""
 
 from oslo_policy import policy
 
@@ -9,7 +9,7 @@ from climate_networks.policies import floatingips, networks
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    """Return every default, for the enforcer and for the tools of oslo.policy."""
+    """Return the defaults, with those of the reservation packages (an entry point)."""
     return [
         *LEASE_RULES,
         *RESERVATION_RULES,

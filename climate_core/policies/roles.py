@@ -13,7 +13,7 @@ PROJECT_MANAGER = '(role:manager and project_id:%(project_id)s)'
 MEMBER = f'{PROJECT_MEMBER} or {PROJECT_MANAGER} or {ADMIN}'
 READER = f'{PROJECT_READER} or {MEMBER}'
 
-#: Tokens of a project. An admin of the whole system has no project to reserve in.
+#: Tokens of a project: a lease belongs to one, and an admin of the system has none.
 PROJECT = ('project',)
 
 
@@ -24,9 +24,9 @@ def rule(
     *operations: str,
     scope_types: Sequence[str] = PROJECT,
 ) -> policy.DocumentedRuleDefault:
-    """Make a default.
+    """Create the default of a policy.
 
-    :param operations: the calls of the API that it judges, as ``GET /v1/leases``
+    :param operations: the calls of the API that enforce it, as ``GET /v1/leases``
     """
     calls = (operation.split(' ') for operation in operations)
     documented: list[policy.Operation] = [{'path': path, 'method': verb} for verb, path in calls]
