@@ -44,20 +44,20 @@ def get(backend: Backend, request: Request) -> webob.Response:
     Of what is promised to others it shows amounts alone. Operators may see all leases, and hosts
     with what is promised of them. Nothing is held by the question.
     """
-    context, asked = request.context, request.parameters
+    context, parameters = request.context, request.parameters
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, policies.GET_CALENDAR, target)
-    if asked.get('all_projects'):
+    if parameters.get('all_projects'):
         policy.authorize(backend.enforcer, context, policies.GET_ALL_LEASES, {})
-    if asked.get('hosts'):
+    if parameters.get('hosts'):
         policy.authorize(backend.enforcer, context, host_rules.GET_ALLOCATIONS, {})
         for name in ('all_projects', 'group_by', 'lease_id', 'free_until'):
-            if name in asked:
+            if name in parameters:
                 raise exceptions.BadRequest(
                     f'{name}: must be left out with hosts, which are shown instead of leases.',
                     field=name,
                 )
-    if 'properties' in asked and not asked.get('capacity', True):
+    if 'properties' in parameters and not parameters.get('capacity', True):
         raise exceptions.BadRequest(
             'properties: must be left out with capacity false, since capacity is told apart by '
             'them.',
@@ -65,11 +65,11 @@ def get(backend: Backend, request: Request) -> webob.Response:
         )
 
     def read(session: orm.Session) -> dict[str, Any]:
-        since, until = _span(session, asked)
+        since, until = _span(session, parameters)
         shown: dict[str, Any] = {'from': dates.serialize(since), 'to': dates.serialize(until)}
-        rows = _hosts if asked.get('hosts') else _bars
+        rows = _hosts if parameters.get('hosts') else _bars
         shown |= rows(session, backend, request, since, until)
-        if asked.get('capacity', True):
+        if parameters.get('capacity', True):
             shown['capacity'] = _capacity(session, backend, request, since, until)
         return shown
 
@@ -77,16 +77,16 @@ def get(backend: Backend, request: Request) -> webob.Response:
 
 
 def _span(
-    session: orm.Session, asked: Mapping[str, Any]
+    session: orm.Session, parameters: Mapping[str, Any]
 ) -> tuple[datetime.datetime, datetime.datetime]:
     """Return the time that is asked about; a statement only if it counts from now."""
-    is_relative = [dates.is_relative(asked.get(name, 'now')) for name in ('from', 'to')]
+    is_relative = [dates.is_relative(parameters.get(name, 'now')) for name in ('from', 'to')]
     now = limits.FIRST_DATE
-    if is_relative[0] or ('to' in asked and is_relative[1]):
+    if is_relative[0] or ('to' in parameters and is_relative[1]):
         now = sql.read_time(session).replace(second=0, microsecond=0)
-    since = lease_request.read_date(asked.get('from', 'now'), now, 'from')
-    if 'to' in asked:
-        until = lease_request.read_date(asked['to'], now, 'to')
+    since = lease_request.read_date(parameters.get('from', 'now'), now, 'from')
+    if 'to' in parameters:
+        until = lease_request.read_date(parameters['to'], now, 'to')
     else:
         until = lease_request.end_after(since, _USUAL, 'from')
     if until <= since:
@@ -105,28 +105,28 @@ def _bars(
     since: datetime.datetime,
     until: datetime.datetime,
 ) -> dict[str, Any]:
-    asked, context = request.parameters, request.context
-    marker, lease_id = asked.get('marker'), asked.get('lease_id')
+    parameters, context = request.parameters, request.context
+    marker, lease_id = parameters.get('marker'), parameters.get('lease_id')
     if marker is not None and '-' not in marker:
         raise exceptions.BadRequest('marker: must be the id of a reservation.', field='marker')
-    if not context.project_id and not asked.get('all_projects'):
+    if not context.project_id and not parameters.get('all_projects'):
         raise exceptions.BadRequest(
             'all_projects: must be true, since the token is of no project.', field='all_projects'
         )
     query = timeline_rows.TimelineQuery(
         since=since,
         until=until,
-        project_id=None if asked.get('all_projects') else context.project_id,
-        group_by=asked.get('group_by', 'resource'),
+        project_id=None if parameters.get('all_projects') else context.project_id,
+        group_by=parameters.get('group_by', 'resource'),
         marker=marker and marker.lower(),
         limit=page_limit(backend, request),
         lease_id=lease_id and lease_id.lower(),
     )
-    found, more = timeline_rows.read_page(session, query)
-    links = next_links(request, found[-1].reservation_id) if more else None
-    shown = [_bar(each) for each in found]
-    if asked.get('free_until'):
-        free = timeline_rows.read_free_until(session, found)
+    rows, more = timeline_rows.read_page(session, query)
+    links = next_links(request, rows[-1].reservation_id) if more else None
+    shown = [_bar(row) for row in rows]
+    if parameters.get('free_until'):
+        free = timeline_rows.read_free_until(session, rows)
         for each in shown:
             time = free.get(each['reservation_id'])
             each['free_until'] = None if time is None else dates.serialize(time)
@@ -144,11 +144,11 @@ def _hosts(
     number = parse_unit_id(marker)
     if number is None:
         raise exceptions.BadRequest('marker: must be the id of a host.', field='marker')
-    found, more = timeline_rows.read_host_page(
+    rows, more = timeline_rows.read_host_page(
         session, since, until, number, page_limit(backend, request)
     )
-    links = next_links(request, str(found[-1].id)) if more else None
-    return page_body('hosts', [_host(each) for each in found], links)
+    links = next_links(request, str(rows[-1].id)) if more else None
+    return page_body('hosts', [_host(row) for row in rows], links)
 
 
 def _capacity(
@@ -162,7 +162,7 @@ def _capacity(
     context = request.context
     names = [*dict.fromkeys(request.parameters.get('properties', ()))]
     sees_all = policy.allows(backend.enforcer, context, host_rules.GET_ALLOCATIONS, {})
-    asked = capacity.CapacityQuery(
+    query = capacity.CapacityQuery(
         since=since,
         until=until,
         project_id=context.project_id,
@@ -170,18 +170,20 @@ def _capacity(
         properties=names,
         private=policy.allows(backend.enforcer, context, host_rules.GET_PRIVATE, {}),
     )
-    found = capacity.read_capacity(session, asked)
-    if found is None:
+    rows = capacity.read_capacity(session, query)
+    if rows is None:
         raise exceptions.BadRequest(
             'to: must be earlier, or capacity false: there are too many promises in this time.',
             field='to',
         )
-    is_seen = policy.visibility_check(context, sees_all)
-    units = [each for each in found[0] if is_seen(each.access)]
+    is_visible = policy.visibility_check(context, sees_all)
+    units = [unit for unit in rows[0] if is_visible(unit.access)]
     _check_properties(names, units, sees_all)
-    promises = [each for each in found[1] if is_seen(each.units.access)]
+    promises = [promise for promise in rows[1] if is_visible(promise.units.access)]
     span = microseconds.to_microseconds(since), microseconds.to_microseconds(until)
-    return [_series(each, names) for each in capacity_series.build_series(units, promises, *span)]
+    return [
+        _series(series, names) for series in capacity_series.build_series(units, promises, *span)
+    ]
 
 
 def _check_properties(
@@ -193,7 +195,7 @@ def _check_properties(
     """
     for number, name in enumerate(names):
         is_secret = not sees_all and name in unit_properties.NODE_FACTS and name not in _COMMON
-        if is_secret or all(each.properties[number] is None for each in units):
+        if is_secret or all(unit.properties[number] is None for unit in units):
             raise exceptions.BadRequest(
                 f'properties: no host has a property {name} that you may see. GET '
                 f'/v1/os-hosts/properties lists them, beside {", ".join(sorted(_COMMON))}.',
@@ -238,17 +240,17 @@ def _host(host: timeline_rows.HostRow) -> dict[str, Any]:
     }
 
 
-def _series(one: capacity_series.Series, names: Sequence[str]) -> dict[str, Any]:
-    told = zip(names, one.properties, strict=True)
+def _series(series: capacity_series.Series, names: Sequence[str]) -> dict[str, Any]:
+    told = zip(names, series.properties, strict=True)
     by = {name: None if text is None else json.loads(text) for name, text in told}
     return {
-        'kind': one.kind,
-        'pool': one.pool,
+        'kind': series.kind,
+        'pool': series.pool,
         **({'properties': by} if names else {}),
-        'unit': one.unit,
+        'unit': series.unit,
         'steps': [
             {**each._asdict(), 'time': dates.serialize(microseconds.from_microseconds(each.time))}
-            for each in one.steps
+            for each in series.steps
         ],
     }
 

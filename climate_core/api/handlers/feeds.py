@@ -29,8 +29,8 @@ MAX_LEASES: Final = 1000
 def list_(backend: Backend, request: Request) -> webob.Response:
     """List the feeds that the user has in the project of the token, without what opens them."""
     user_id, project_id = _owner(backend, request, policies.GET_FEEDS)
-    found = backend.database.read(db.of_user, user_id, project_id)
-    return answer(200, {'feeds': [_shown(each) for each in found]})
+    stored = backend.database.read(db.of_user, user_id, project_id)
+    return answer(200, {'feeds': [_shown(feed) for feed in stored]})
 
 
 def create(backend: Backend, request: Request) -> webob.Response:
@@ -42,20 +42,22 @@ def create(backend: Backend, request: Request) -> webob.Response:
     _owner(backend, request, policies.CREATE_FEED)
     token = backend.manager.create_feed(request.context, request.read_body(schema.CREATE_FEED))
     made = feeds.parse_token(token)
-    found = made and backend.database.read(db.find, made.feed_id)
-    if not found:
+    stored = made and backend.database.read(db.find, made.feed_id)
+    if not stored:
         raise exceptions.Conflict('The feed was deleted while it was made. Create another one.')
     query = urllib.parse.urlencode({'token': token})
     url = f'{request.application_url}{PATH}?{query}'
-    return answer(201, {'feed': {**_shown(found), 'token': token, 'url': url}})
+    return answer(201, {'feed': {**_shown(stored), 'token': token, 'url': url}})
 
 
 def delete(backend: Backend, request: Request, feed_id: str) -> webob.Response:
     """Delete a feed: nobody can read it from now on."""
     context = request.context
-    found = backend.database.read(db.find, feed_id)
-    target = {} if found is None else {'user_id': found.user_id, 'project_id': found.project_id}
-    if found is None or not policy.allows(backend.enforcer, context, policies.DELETE_FEED, target):
+    stored = backend.database.read(db.find, feed_id)
+    target = {} if stored is None else {'user_id': stored.user_id, 'project_id': stored.project_id}
+    if stored is None or not policy.allows(
+        backend.enforcer, context, policies.DELETE_FEED, target
+    ):
         raise exceptions.FeedNotFound(f'Feed {feed_id} was not found.')
     backend.manager.delete_feed(context, feed_id)
     return answer(204)
@@ -69,12 +71,12 @@ def read(backend: Backend, request: Request) -> webob.Response:
     It may be as old as ``[api] feed_seconds``.
     """
     token = _token(request)
-    found = token and backend.database.read(db.find, token.feed_id)
-    if token is None or not token.opens(found) or not found:
+    stored = token and backend.database.read(db.find, token.feed_id)
+    if token is None or not token.opens(stored) or not stored:
         raise exceptions.FeedNotFound(
             'token: opens no feed: it was deleted, or the URL is not whole.', field='token'
         )
-    body = backend.feeds.get(found.id, lambda: _render(backend, found))
+    body = backend.feeds.get(stored.id, lambda: _render(backend, stored))
     response = webob.Response(status=200, content_type='text/calendar', charset='utf-8', body=body)
     response.headers['Cache-Control'] = 'private, no-cache'
     return set_digest_etag(response)
@@ -138,9 +140,9 @@ def _leases(
         limit=MAX_LEASES,
         parts=(),
     )
-    found, _ = listing.read_page(session, query)
-    counts = reservations.count_by_lease(session, [each.id for each in found])
-    return [(each, counts.get(each.id, ())) for each in found]
+    stored, _ = listing.read_page(session, query)
+    counts = reservations.count_by_lease(session, [lease.id for lease in stored])
+    return [(lease, counts.get(lease.id, ())) for lease in stored]
 
 
 def _shown(feed: feeds.Feed) -> dict[str, Any]:

@@ -41,27 +41,27 @@ from climate_core.operations import draft_builder
 
 def list_(backend: Backend, request: Request) -> webob.Response:
     """List the leases of the caller's project, or of all projects if the policy allows it."""
-    asked = request.parameters
+    parameters = request.parameters
     query = listing.LeaseQuery(
         project_id=_listed_project(backend, request),
-        deleted=asked.get('deleted', False),
-        statuses=asked.get('status', ()),
-        name=asked.get('name'),
-        resource_type=asked.get('resource_type'),
-        resource_id=asked.get('resource_id'),
-        **_window(asked),
-        sort=_sort(asked),
-        marker=asked['marker'].lower() if 'marker' in asked else None,
+        deleted=parameters.get('deleted', False),
+        statuses=parameters.get('status', ()),
+        name=parameters.get('name'),
+        resource_type=parameters.get('resource_type'),
+        resource_id=parameters.get('resource_id'),
+        **_window(parameters),
+        sort=_sort(parameters),
+        marker=parameters['marker'].lower() if 'marker' in parameters else None,
         limit=page_limit(backend, request),
-        parts=lease_parts(asked.get('fields')),
+        parts=lease_parts(parameters.get('fields')),
     )
-    found, more = backend.database.read(listing.read_summaries, query)
-    places = backend.database.read(db.queue_positions, found)
+    rows, more = backend.database.read(listing.read_summaries, query)
+    places = backend.database.read(db.queue_positions, rows)
     viewer_id = request.context.user_id
-    whole = (views.lease_view(each, places.get(each.id), viewer_id) for each in found)
-    wanted = asked.get('fields')
+    whole = (views.lease_view(each, places.get(each.id), viewer_id) for each in rows)
+    wanted = parameters.get('fields')
     leases = [select_fields(each, wanted) for each in whole] if wanted else list(whole)
-    links = next_links(request, found[-1].id) if more else None
+    links = next_links(request, rows[-1].id) if more else None
     return answer(200, page_body('leases', leases, links))
 
 
@@ -81,33 +81,33 @@ def _listed_project(backend: Backend, request: Request) -> str | None:
     return context.project_id
 
 
-def _window(asked: Mapping[str, Any]) -> dict[str, listing.Moment | None]:
-    since, until = _moment(asked, 'from'), _moment(asked, 'until')
+def _window(parameters: Mapping[str, Any]) -> dict[str, listing.Moment | None]:
+    since, until = _moment(parameters, 'from'), _moment(parameters, 'until')
     if type(since) is type(until) and since is not None and since >= until:  # type: ignore[operator]
         raise exceptions.InvalidDate('until: must be later than from.', field='until')
     return {'since': since, 'until': until}
 
 
-def _moment(asked: Mapping[str, Any], name: str) -> listing.Moment | None:
-    if name not in asked:
+def _moment(parameters: Mapping[str, Any], name: str) -> listing.Moment | None:
+    if name not in parameters:
         return None
-    time = lease_request.read_date(asked[name], limits.FIRST_DATE, name)
-    return time - limits.FIRST_DATE if dates.is_relative(asked[name]) else time
+    time = lease_request.read_date(parameters[name], limits.FIRST_DATE, name)
+    return time - limits.FIRST_DATE if dates.is_relative(parameters[name]) else time
 
 
-def _sort(asked: Mapping[str, Any]) -> Sequence[listing.Sort]:
-    keys, directions = asked.get('sort_key', []), asked.get('sort_dir', [])
-    if 'sort' in asked and (keys or directions):
+def _sort(parameters: Mapping[str, Any]) -> Sequence[listing.Sort]:
+    keys, directions = parameters.get('sort_key', []), parameters.get('sort_dir', [])
+    if 'sort' in parameters and (keys or directions):
         raise exceptions.BadRequest('sort: must come without sort_key and sort_dir.', 'sort')
     if len(directions) > len(keys):
         raise exceptions.BadRequest(
             'sort_dir: must not come more often than sort_key.', 'sort_dir'
         )
-    pairs = [each.partition(':')[::2] for each in asked.get('sort', ())]
+    pairs = [each.partition(':')[::2] for each in parameters.get('sort', ())]
     pairs += zip(keys, [*directions, *[''] * len(keys)], strict=False)
     sort = [(key, direction == 'desc') for key, direction in pairs]
     if len({key for key, _ in sort}) < len(sort):
-        name = 'sort' if 'sort' in asked else 'sort_key'
+        name = 'sort' if 'sort' in parameters else 'sort_key'
         raise exceptions.BadRequest(f'{name}: must name each key only once.', name)
     return sort or listing.LeaseQuery().sort
 
@@ -337,9 +337,9 @@ def list_history(backend: Backend, request: Request, lease_id: str) -> webob.Res
     limit = page_limit(backend, request)
     after = request.parameters.get('marker')
     newest_first = request.parameters.get('sort') == schema.NEWEST_FIRST
-    found, more = backend.database.read(history_db.page, lease_id, after, limit, newest_first)
-    entries = [_history_entry(number, each) for number, each in found]
-    links = next_links(request, str(found[-1][0])) if more else None
+    rows, more = backend.database.read(history_db.page, lease_id, after, limit, newest_first)
+    entries = [_history_entry(number, entry) for number, entry in rows]
+    links = next_links(request, str(rows[-1][0])) if more else None
     return answer(200, page_body('history', entries, links))
 
 

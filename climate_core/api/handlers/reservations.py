@@ -70,16 +70,16 @@ def check_changes(
     checked = []
     for number, each in enumerate(listed):
         within, wanted = f'reservations[{number}]', each['id'].lower()
-        found = next((r for r in lease.reservations if r.id == wanted), None)
-        if found is None:
+        reservation = next((r for r in lease.reservations if r.id == wanted), None)
+        if reservation is None:
             field = f'{within}.id'
             raise exceptions.BadRequest(
                 f'{field}: the lease has no reservation {wanted}.', field=field
             )
         values = {name: value for name, value in each.items() if name != 'id'}
-        if values.get('resource_type') == resource_types.api_name(found.resource_type):
+        if values.get('resource_type') == resource_types.api_name(reservation.resource_type):
             del values['resource_type']
-        checked.append({'id': wanted, **_check_change(backend, found, values, within)})
+        checked.append({'id': wanted, **_check_change(backend, reservation, values, within)})
     return checked
 
 
@@ -141,7 +141,9 @@ def _plugin(backend: Backend, kind: str, within: str) -> type[base.ResourcePlugi
 def list_plugins(backend: Backend, request: Request) -> webob.Response:
     """List every type of resource, with the schema of a reservation."""
     policy.authorize(backend.enforcer, request.context, policies.GET_PLUGINS, {})
-    return answer(200, {'plugins': [_serialize_plugin(each) for each in backend.plugins.values()]})
+    return answer(
+        200, {'plugins': [_serialize_plugin(plugin) for plugin in backend.plugins.values()]}
+    )
 
 
 def _serialize_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:

@@ -54,47 +54,47 @@ def _project(backend: Backend, request: Request) -> str | None:
 
 
 def _usage(
-    session: orm.Session, asked: Mapping[str, Any], project_id: str | None
+    session: orm.Session, parameters: Mapping[str, Any], project_id: str | None
 ) -> list[dict[str, Any]]:
     """Add up the usage of projects, in two statements."""
-    asked_for = requested_period(session, asked)
-    totals = usage.by_project(db.read_uses(session, asked_for, project_id), asked_for)
+    period = requested_period(session, parameters)
+    totals = usage.by_project(db.read_uses(session, period, project_id), period)
     if project_id is not None:
         totals.setdefault(project_id, usage.Total())
-    return [_serialize(each, totals[each], asked_for) for each in sorted(totals)]
+    return [_serialize(project, totals[project], period) for project in sorted(totals)]
 
 
-def requested_period(session: orm.Session, asked: Mapping[str, Any]) -> usage.Span:
+def requested_period(session: orm.Session, parameters: Mapping[str, Any]) -> usage.Span:
     """Return the period of the parameters of a request, which ends now at the latest.
 
     :raises climate_core.exceptions.InvalidDate: it makes no sense
     """
     now = sql.read_time(session)
     start = (
-        lease_request.read_date(asked['start'], now, 'start')
-        if 'start' in asked
+        lease_request.read_date(parameters['start'], now, 'start')
+        if 'start' in parameters
         else usage.month(now)
     )
-    end = lease_request.read_date(asked['end'], now, 'end') if 'end' in asked else now
+    end = lease_request.read_date(parameters['end'], now, 'end') if 'end' in parameters else now
     if end <= start:
         raise exceptions.InvalidDate('end: must be later than start.', field='end')
     return usage.Span(start, max(start, min(end, now)))
 
 
 def _planned(
-    session: orm.Session, asked: Mapping[str, Any], project_id: str | None
+    session: orm.Session, parameters: Mapping[str, Any], project_id: str | None
 ) -> list[dict[str, Any]]:
     """Add up what was and what is planned, by week and project, in two statements."""
     now = sql.read_time(session)
     monday = usage.monday(now)
     start = (
-        lease_request.read_date(asked['start'], now, 'start')
-        if 'start' in asked
+        lease_request.read_date(parameters['start'], now, 'start')
+        if 'start' in parameters
         else monday - _BACK
     )
     end = (
-        lease_request.read_date(asked['end'], now, 'end')
-        if 'end' in asked
+        lease_request.read_date(parameters['end'], now, 'end')
+        if 'end' in parameters
         else max(start, monday) + _AHEAD
     )
     if end <= start:
