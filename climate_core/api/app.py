@@ -182,10 +182,10 @@ class Application:
 
 
 def _find_route(request: Request) -> tuple[Route, dict[str, str]]:
-    found = find_route(routes.ROUTES, request.path_info)
-    if found is None:
+    match = find_route(routes.ROUTES, request.path_info)
+    if match is None:
         raise errors.PathNotFound(f'There is nothing at {request.path_info}.')
-    methods, variables = found
+    methods, variables = match
     route = methods.get('GET' if request.method == 'HEAD' else request.method)
     if route is None:
         allowed = ', '.join(sorted(methods))

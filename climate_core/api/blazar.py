@@ -30,7 +30,7 @@ _INTERNAL_TYPES = {
 
 
 def convert_reservations(listed: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Convert each item of a list with :func:`reservation`; errors name its place."""
+    """Convert each item of a list with :func:`convert_reservation`; errors name its place."""
     converted = []
     for number, values in enumerate(listed):
         with prefix_field(f'reservations[{number}]'):

@@ -118,15 +118,15 @@ def check_microversion(request: webob.Request) -> None:
     :raises climate_core.api.errors.NotAcceptable: the version does not exist
     """
     for entry in request.headers.get(VERSION_HEADER, '').split(','):
-        service, _, wanted = entry.strip().partition(' ')
-        if service != SERVICE_TYPE or wanted in (MICROVERSION, 'latest'):
+        service, _, version = entry.strip().partition(' ')
+        if service != SERVICE_TYPE or version in (MICROVERSION, 'latest'):
             continue
-        if not re.fullmatch(r'\d+\.\d+', wanted):
+        if not re.fullmatch(r'\d+\.\d+', version):
             raise exceptions.BadRequest(
                 f'{VERSION_HEADER}: must be "{SERVICE_TYPE} {MICROVERSION}".'
             )
         raise errors.NotAcceptable(
-            f'{VERSION_HEADER}: must be {MICROVERSION}, the only version, not {wanted:.80}.'
+            f'{VERSION_HEADER}: must be {MICROVERSION}, the only version, not {version:.80}.'
         )
 
 
@@ -249,13 +249,13 @@ def expected_generation(request: webob.Request, generation: int | None = None) -
         raise exceptions.BadRequest(
             'If-Match: must be the ETag of a lease, as "3", or *.', field='If-Match'
         )
-    wanted = int(match[1] or match[2])
-    if generation not in (None, wanted):
+    tag_generation = int(match[1] or match[2])
+    if generation not in (None, tag_generation):
         raise exceptions.GenerationConflict(
             'If-Match: must name the same generation as the body, or be left out.',
             field='If-Match',
         )
-    return wanted
+    return tag_generation
 
 
 def lease_parts(fields: Collection[str] | None) -> Collection[str]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Handlers of the requests, one module for each noun."""
+"""Handlers of requests, by noun. Their docstrings are the API reference."""

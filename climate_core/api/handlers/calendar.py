@@ -30,11 +30,12 @@ from climate_core.lease import request as lease_request
 from climate_core.lease import unit_properties
 from climate_hosts import policies as host_rules
 
+#: The default period, and the longest.
 _USUAL: Final = datetime.timedelta(days=7)
 _LONGEST: Final = datetime.timedelta(days=92)
-#: The facts of hosts by which users may tell capacity apart, beside the extra properties.
+#: The fields of hosts by which users may group capacity, beside extra properties.
 _COMMON: Final = frozenset({'availability_zone', 'vcpus', 'memory_mb', 'local_gb'})
-#: From so many groups of units and promises the capacity is made at most.
+#: Maximum number of groups of units and of allocations from which capacity is computed.
 MAX_GROUPS: Final = 50_000
 
 
@@ -79,7 +80,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
 def _span(
     session: orm.Session, parameters: Mapping[str, Any]
 ) -> tuple[datetime.datetime, datetime.datetime]:
-    """Return the time that is asked about; a statement only if it counts from now."""
+    """Return the requested period; read the time of the database only for relative dates."""
     is_relative = [dates.is_relative(parameters.get(name, 'now')) for name in ('from', 'to')]
     now = limits.FIRST_DATE
     if is_relative[0] or ('to' in parameters and is_relative[1]):
@@ -127,9 +128,9 @@ def _bars(
     shown = [_bar(row) for row in rows]
     if parameters.get('free_until'):
         free = timeline_rows.read_free_until(session, rows)
-        for each in shown:
-            time = free.get(each['reservation_id'])
-            each['free_until'] = None if time is None else dates.serialize(time)
+        for bar in shown:
+            time = free.get(bar['reservation_id'])
+            bar['free_until'] = None if time is None else dates.serialize(time)
     return page_body('bars', shown, links)
 
 
@@ -158,7 +159,7 @@ def _capacity(
     since: datetime.datetime,
     until: datetime.datetime,
 ) -> list[dict[str, Any]]:
-    """Read capacity over time, of what the project may have; operators see all."""
+    """Return the capacity over time that is open to the project; operators see all of it."""
     context = request.context
     names = [*dict.fromkeys(request.parameters.get('properties', ()))]
     sees_all = policy.allows(backend.enforcer, context, host_rules.GET_ALLOCATIONS, {})
@@ -189,9 +190,9 @@ def _capacity(
 def _check_properties(
     names: Sequence[str], units: Sequence[capacity.EqualUnits], sees_all: bool
 ) -> None:
-    """Refuse properties that no host has, or that tell which host one is.
+    """Reject properties that no host has, or that identify a host.
 
-    One that the caller may not see is refused in the same words.
+    The error does not reveal whether a property that the caller may not see exists.
     """
     for number, name in enumerate(names):
         is_secret = not sees_all and name in unit_properties.NODE_FACTS and name not in _COMMON
@@ -241,8 +242,8 @@ def _host(host: timeline_rows.HostRow) -> dict[str, Any]:
 
 
 def _series(series: capacity_series.Series, names: Sequence[str]) -> dict[str, Any]:
-    told = zip(names, series.properties, strict=True)
-    by = {name: None if text is None else json.loads(text) for name, text in told}
+    pairs = zip(names, series.properties, strict=True)
+    by = {name: None if text is None else json.loads(text) for name, text in pairs}
     return {
         'kind': series.kind,
         'pool': series.pool,
@@ -279,14 +280,14 @@ def get_availability(backend: Backend, request: Request) -> webob.Response:
         )
     validation.check(listed, schema.QUERIED_RESERVATIONS, 'reservations')
     values['reservations'] = [
-        _check_queried(backend, each, f'reservations[{number}]')
-        for number, each in enumerate(blazar.convert_reservations(listed))
+        _check_queried(backend, reservation, f'reservations[{number}]')
+        for number, reservation in enumerate(blazar.convert_reservations(listed))
     ]
     with backend.reserving.turn(context, values):
         return answer(200, {'windows': backend.manager.find_windows(context, values)})
 
 
-def _check_queried(backend: Backend, wanted: Mapping[str, Any], within: str) -> dict[str, Any]:
-    if 'server' in wanted and wanted['resource_type'] == resource_types.SERVER:
-        return dict(validation.check(wanted, schema.NEW_SERVERS, within))
-    return reservations.check_reservation(backend, wanted, within)
+def _check_queried(backend: Backend, queried: Mapping[str, Any], within: str) -> dict[str, Any]:
+    if 'server' in queried and queried['resource_type'] == resource_types.SERVER:
+        return dict(validation.check(queried, schema.NEW_SERVERS, within))
+    return reservations.check_reservation(backend, queried, within)

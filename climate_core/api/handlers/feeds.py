@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feeds of the leases of a project for calendars, and the feed itself."""
+"""Requests for the feeds of a project for calendars, and for the contents of a feed."""
 
 import datetime
 import urllib.parse
@@ -18,11 +18,11 @@ from climate_core.db import feeds as db
 from climate_core.db import listing, reservations
 from climate_core.lease import feeds, model, views
 
-#: The path of the feed itself.
+#: The path of the contents of a feed.
 PATH: Final = '/v1/leases.ics'
-#: Leases that ended before are not in it, nor those that start later.
+#: Leases that ended before this period or start after it are not in the feed.
 _BACK, _AHEAD = datetime.timedelta(days=31), datetime.timedelta(days=366)
-#: So many leases are in it at most: those that end last.
+#: Maximum number of leases in the feed: those that end last.
 MAX_LEASES: Final = 1000
 
 
@@ -83,7 +83,7 @@ def read(backend: Backend, request: Request) -> webob.Response:
 
 
 def _token(request: Request) -> feeds.Token | None:
-    """Return the token of a request; calendars may add parameters of their own."""
+    """Return the token of a request; calendars may add other parameters."""
     try:
         return feeds.parse_token(request.GET.get('token', ''))
     except UnicodeDecodeError:
@@ -93,7 +93,8 @@ def _token(request: Request) -> feeds.Token | None:
 def _owner(backend: Backend, request: Request, rule: str) -> tuple[str, str]:
     """Return the user and the project of a request.
 
-    :raises climate_core.exceptions.Forbidden: the policy, or the token is of no project
+    :raises climate_core.exceptions.Forbidden: the policy does not allow it, or the token has no
+        project
     """
     context = request.context
     target = {'project_id': context.project_id, 'user_id': context.user_id}
@@ -104,9 +105,9 @@ def _owner(backend: Backend, request: Request, rule: str) -> tuple[str, str]:
 
 
 def _authorize(backend: Backend, feed: feeds.Feed) -> None:
-    """Judge a feed by the roles that its user has now.
+    """Enforce the policy of a feed with the present roles of its user.
 
-    :raises climate_core.exceptions.Forbidden: they may not see these leases any more
+    :raises climate_core.exceptions.Forbidden: the user may not see these leases any more
     """
     context = RequestContext(
         user_id=feed.user_id, project_id=feed.project_id, roles=[], overwrite=False

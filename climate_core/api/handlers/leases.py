@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests for leases: read them from the database, send writes to the manager.
 
-A manager of the same release returns a lease that it has created, and the API does not read it
-again.
+A manager of the same release returns the lease that it created, so that the API need not read it.
 """
 
 import dataclasses
@@ -38,6 +37,8 @@ from climate_core.lease.history import HistoryEntry
 from climate_core.lease.model import Lease
 from climate_core.operations import draft_builder
 
+_DATES = ('start_date', 'end_date', 'before_end_date')
+
 
 def list_(backend: Backend, request: Request) -> webob.Response:
     """List the leases of the caller's project, or of all projects if the policy allows it."""
@@ -59,24 +60,24 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     places = backend.database.read(db.queue_positions, rows)
     viewer_id = request.context.user_id
     whole = (views.lease_view(each, places.get(each.id), viewer_id) for each in rows)
-    wanted = parameters.get('fields')
-    leases = [select_fields(each, wanted) for each in whole] if wanted else list(whole)
+    fields = parameters.get('fields')
+    leases = [select_fields(lease, fields) for lease in whole] if fields else list(whole)
     links = next_links(request, rows[-1].id) if more else None
     return answer(200, page_body('leases', leases, links))
 
 
 def _listed_project(backend: Backend, request: Request) -> str | None:
-    """Return the project whose leases are listed; None: all projects.
+    """Return the project whose leases to list; None: all projects.
 
-    :raises climate_core.exceptions.Forbidden: the caller may not see those that are asked for
+    :raises climate_core.exceptions.Forbidden: the caller may not see the requested leases
     """
     context = request.context
-    wanted: str | None = request.parameters.get('project_id')
+    requested: str | None = request.parameters.get('project_id')
     if policy.allows(backend.enforcer, context, policies.GET_ALL_LEASES, {}):
-        return wanted
+        return requested
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, policies.GET_LEASES, target)
-    if wanted not in (None, context.project_id) or not context.project_id:
+    if requested not in (None, context.project_id) or not context.project_id:
         policy.authorize(backend.enforcer, context, policies.GET_ALL_LEASES, {})
     return context.project_id
 
@@ -103,16 +104,13 @@ def _sort(parameters: Mapping[str, Any]) -> Sequence[listing.Sort]:
         raise exceptions.BadRequest(
             'sort_dir: must not come more often than sort_key.', 'sort_dir'
         )
-    pairs = [each.partition(':')[::2] for each in parameters.get('sort', ())]
+    pairs = [text.partition(':')[::2] for text in parameters.get('sort', ())]
     pairs += zip(keys, [*directions, *[''] * len(keys)], strict=False)
     sort = [(key, direction == 'desc') for key, direction in pairs]
     if len({key for key, _ in sort}) < len(sort):
         name = 'sort' if 'sort' in parameters else 'sort_key'
         raise exceptions.BadRequest(f'{name}: must name each key only once.', name)
     return sort or listing.LeaseQuery().sort
-
-
-_DATES = ('start_date', 'end_date', 'before_end_date')
 
 
 def create(backend: Backend, request: Request) -> webob.Response:
@@ -140,13 +138,13 @@ def create(backend: Backend, request: Request) -> webob.Response:
     if values.get('priority'):
         policy.authorize(backend.enforcer, context, policies.SET_PRIORITY, target, 'priority')
     listed = [
-        reservations.check_reservation(backend, each, f'reservations[{number}]')
-        for number, each in enumerate(values.get('reservations', ()))
+        reservations.check_reservation(backend, reservation, f'reservations[{number}]')
+        for number, reservation in enumerate(values.get('reservations', ()))
     ]
     if listed:
         values['reservations'] = listed
     best_effort = values.get('kind') == states.LeaseKind.BEST_EFFORT
-    # For anything else the manager refuses the kind, to administrators, too.
+    # For other types the manager rejects the kind, also for administrators.
     if best_effort and draft_builder.may_be_best_effort(
         [each['resource_type'] for each in listed]
     ):
@@ -168,7 +166,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
         return set_etag(answer(201, {'lease': made}), made['generation'])
     lease = backend.database.read(db.get, made)
     if lease.user_id != context.user_id:
-        # It was there before: a repeated request of another user.
+        # The lease existed already: a repeated request of another user.
         policy.authorize_lease(backend.enforcer, context, policies.GET_LEASES, lease)
     return _answer(backend, context, 201, lease)
 
@@ -182,22 +180,22 @@ def _key(request: Request) -> dict[str, str]:
 
 
 def _make(backend: Backend, context: RequestContext, values: dict[str, Any]) -> views.CreatedLease:
-    """Ask the manager to create the lease; resources join one only if the policy allows it."""
+    """Have the manager create the lease; resources join an existing one if the policy allows."""
     may_join = _authorize_present(backend, context, values)
     try:
         return backend.manager.create_lease(context, values | may_join)
     except exceptions.LeaseAppeared:
-        # The lease was created after _authorize_present looked for it.
+        # Another request created the lease after _authorize_present read the database.
         may_join = _authorize_present(backend, context, values)
         return backend.manager.create_lease(context, values | may_join)
 
 
 def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Show one lease."""
-    wanted = request.parameters.get('fields')
-    lease = backend.database.read(db.get, lease_id, parts=lease_parts(wanted))
+    fields = request.parameters.get('fields')
+    lease = backend.database.read(db.get, lease_id, parts=lease_parts(fields))
     policy.authorize_lease(backend.enforcer, request.context, policies.GET_LEASES, lease)
-    body = {'lease': select_fields(_render(backend, request.context, lease), wanted)}
+    body = {'lease': select_fields(_render(backend, request.context, lease), fields)}
     return set_etag(answer(200, body), lease.generation)
 
 
@@ -211,7 +209,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     body = request.read_body(schema.UPDATE)
     values = _normal(body)
     if 'webhook' in body:
-        # For the webhook null has a meaning: remove it.
+        # null removes the webhook.
         values['webhook'] = body['webhook']
     if 'reservations' in values:
         policy.authorize_lease(
@@ -255,17 +253,17 @@ def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 def _authorize_present(
     backend: Backend, context: RequestContext, values: Mapping[str, Any]
 ) -> dict[str, bool]:
-    """Check the policies of the lease that already has the chosen id.
+    """Enforce the policies of an existing lease with the chosen id.
 
-    :returns: ``may_join``: False if there is none that could have been asked about
-    :raises climate_core.exceptions.Forbidden: the caller may not let resources join it
-    :raises climate_core.exceptions.LeaseNotFound: the caller may not see it
+    :returns: ``may_join``: False if no lease of the project has the id
+    :raises climate_core.exceptions.Forbidden: the caller may not add resources to the lease
+    :raises climate_core.exceptions.LeaseNotFound: the caller may not see the lease
     """
     if 'id' not in values:
         return {}
     lease = backend.database.read(db.find, values['id'])
     if lease is None or lease.project_id != context.project_id or lease.deleted_at is not None:
-        # There is none, or the manager says that the id is taken.
+        # No such lease, or the manager reports that the id is taken.
         return {'may_join': False}
     rule = policies.CREATE_RESERVATION if values.get('reservations') else policies.GET_LEASES
     policy.authorize_lease(backend.enforcer, context, rule, lease)
@@ -286,7 +284,7 @@ def _answer(
 
 
 def _render(backend: Backend, context: RequestContext, lease: Lease) -> dict[str, Any]:
-    """Show a lease, with its place in the queue if it waits."""
+    """Render a lease, with its place in the queue if it is queued."""
     if lease.status != states.LeaseStatus.WAITING:
         return views.lease_view(lease, viewer_id=context.user_id)
     places = backend.database.read(db.queue_positions, [lease])
@@ -294,9 +292,9 @@ def _render(backend: Backend, context: RequestContext, lease: Lease) -> dict[str
 
 
 def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the body with one name for each thing, without nulls, and with readable dates.
+    """Return the body without aliases and nulls, after a check of its dates.
 
-    :raises climate_core.exceptions.InvalidDate: naming the field
+    :raises climate_core.exceptions.InvalidDate: naming the invalid field
     """
     normal = {name: value for name, value in values.items() if value is not None}
     if 'before_end_notification' in normal:
@@ -307,21 +305,21 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
         normal['reservations'] = blazar.convert_reservations(normal['reservations'])
     if 'events' in normal:
         normal['events'] = [
-            {'event_type': each['event_type'], 'time': each.get('time', each.get('event_date'))}
-            for each in normal['events']
+            {'event_type': event['event_type'], 'time': event.get('time', event.get('event_date'))}
+            for event in normal['events']
         ]
     for name in _DATES:
         if name in normal:
             _check_date(normal[name], name)
     if 'duration' in normal:
         lease_request.read_duration(normal['duration'])
-    for number, each in enumerate(normal.get('events', ())):
-        _check_date(each['time'], f'events[{number}].time')
+    for number, event in enumerate(normal.get('events', ())):
+        _check_date(event['time'], f'events[{number}].time')
     return normal
 
 
 def _check_date(text: str, field: str) -> None:
-    """Refuse a malformed date. The manager resolves "now" and checks the rest."""
+    """Reject a malformed date. The manager resolves "now" and validates the rest."""
     lease_request.read_date(text, limits.FIRST_DATE, field)
 
 
@@ -347,7 +345,7 @@ def _history_entry(number: int, entry: HistoryEntry) -> dict[str, Any]:
     shown = {'id': number, **dataclasses.asdict(entry), 'time': dates.serialize(entry.time)}
     del shown['lease_id']
     if 'webhook' in entry.changes:
-        # Entries of earlier releases have whole URLs.
+        # Entries of earlier releases store whole URLs.
         urls = [url and webhook.url_origin(url) for url in entry.changes['webhook']]
         shown['changes'] = {**entry.changes, 'webhook': urls}
     return shown

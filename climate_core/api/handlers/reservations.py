@@ -60,26 +60,28 @@ def delete(
 def check_changes(
     backend: Backend, lease: model.Lease, listed: Sequence[Mapping[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Check a list of changes of reservations, each with the ``id`` of one.
+    """Validate a list of changes of reservations, which are named by ``id``.
 
-    The type of the resource may be repeated, as some clients do.
+    Some clients repeat the type of the resource.
 
-    :returns: the list without it
-    :raises climate_core.exceptions.BadRequest: naming the field
+    :returns: the list without the types
+    :raises climate_core.exceptions.BadRequest: naming the invalid field
     """
     checked = []
-    for number, each in enumerate(listed):
-        within, wanted = f'reservations[{number}]', each['id'].lower()
-        reservation = next((r for r in lease.reservations if r.id == wanted), None)
+    for number, change in enumerate(listed):
+        within, reservation_id = f'reservations[{number}]', change['id'].lower()
+        reservation = next((r for r in lease.reservations if r.id == reservation_id), None)
         if reservation is None:
             field = f'{within}.id'
             raise exceptions.BadRequest(
-                f'{field}: the lease has no reservation {wanted}.', field=field
+                f'{field}: the lease has no reservation {reservation_id}.', field=field
             )
-        values = {name: value for name, value in each.items() if name != 'id'}
+        values = {name: value for name, value in change.items() if name != 'id'}
         if values.get('resource_type') == resource_types.api_name(reservation.resource_type):
             del values['resource_type']
-        checked.append({'id': wanted, **_check_change(backend, reservation, values, within)})
+        checked.append(
+            {'id': reservation_id, **_check_change(backend, reservation, values, within)}
+        )
     return checked
 
 
@@ -90,11 +92,11 @@ def _check_change(
     can_be = ', '.join(sorted(plugin.changeable)) or 'nothing'
     for name in sorted(values.keys() - {*plugin.changeable}):
         field = f'{within}.{name:.80}' if within else name[:80]
-        told = f'is not known here; {can_be} can be changed'
+        reason = f'is not known here; {can_be} can be changed'
         if name in plugin.schema:
-            told = f'cannot be changed after the reservation is made; {can_be} can be'
+            reason = f'cannot be changed after the reservation is made; {can_be} can be'
         raise exceptions.BadRequest(
-            f'{field}: {told}. For another one add a new reservation and remove this one.',
+            f'{field}: {reason}. For another one add a new reservation and remove this one.',
             field=field,
         )
     return dict(validation.check(values, schema.change_of_plugin(plugin), within))
@@ -109,11 +111,11 @@ def _answer(backend: Backend, status: int, lease_id: str, reservation_id: str) -
 def check_reservation(
     backend: Backend, values: Mapping[str, Any], within: str = ''
 ) -> dict[str, Any]:
-    """Check a reservation against the schema of its plugin, and return it.
+    """Validate a reservation against the schema of its plugin, and return it.
 
-    :param within: where in the body it stands
-    :raises climate_core.exceptions.UnknownResourceType: no plugin is for it
-    :raises climate_core.exceptions.BadRequest: naming the field
+    :param within: its place in the body
+    :raises climate_core.exceptions.UnknownResourceType: the type has no enabled plugin
+    :raises climate_core.exceptions.BadRequest: naming the invalid field
     """
     kind = values['resource_type']
     plugin = _plugin(backend, kind, within)

@@ -32,7 +32,7 @@ def _version(request: Request) -> dict[str, Any]:
 
 
 def openapi_handler(routes: Table) -> Callable[[Backend, Request], webob.Response]:
-    """Make the handler that answers with what is in a table of routes."""
+    """Return the handler of the OpenAPI document of a route table."""
 
     def show(backend: Backend, request: Request) -> webob.Response:
         """Return the OpenAPI document of this installation."""

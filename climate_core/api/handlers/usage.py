@@ -17,10 +17,10 @@ from climate_core.db import usage as limits_db
 from climate_core.lease import limits, usage
 from climate_core.lease import request as lease_request
 
-#: By default so many weeks are planned that were, and that will be, this one included.
+#: The default period of planned usage before and after the start of this week.
 _BACK, _AHEAD = 4 * usage.WEEK, 8 * usage.WEEK
 _LONGEST: Final = 53 * usage.WEEK
-#: So many weeks of projects are shown at most.
+#: Maximum number of weeks, counted by project.
 MAX_PLANNED_WEEKS: Final = 20_000
 
 
@@ -37,15 +37,15 @@ def get(backend: Backend, request: Request) -> webob.Response:
 
 
 def _project(backend: Backend, request: Request) -> str | None:
-    """Return the project that is asked about; None: all of them.
+    """Return the requested project; None: all projects.
 
-    :raises climate_core.exceptions.Forbidden: the caller may not
+    :raises climate_core.exceptions.Forbidden: the caller may not see its usage
     """
     context = request.context
-    wanted: str | None = request.parameters.get('project_id')
+    requested: str | None = request.parameters.get('project_id')
     if policy.allows(backend.enforcer, context, policies.GET_ALL_USAGE, {}):
-        return wanted
-    project_id = wanted or context.project_id
+        return requested
+    project_id = requested or context.project_id
     target = {'project_id': project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, policies.GET_USAGE, target)
     if not project_id:
@@ -65,9 +65,9 @@ def _usage(
 
 
 def requested_period(session: orm.Session, parameters: Mapping[str, Any]) -> usage.Span:
-    """Return the period of the parameters of a request, which ends now at the latest.
+    """Return the requested period, which ends now at the latest.
 
-    :raises climate_core.exceptions.InvalidDate: it makes no sense
+    :raises climate_core.exceptions.InvalidDate: it ends before its start
     """
     now = sql.read_time(session)
     start = (
@@ -84,7 +84,7 @@ def requested_period(session: orm.Session, parameters: Mapping[str, Any]) -> usa
 def _planned(
     session: orm.Session, parameters: Mapping[str, Any], project_id: str | None
 ) -> list[dict[str, Any]]:
-    """Add up what was and what is planned, by week and project, in two statements."""
+    """Add up past and planned usage, by week and project, in two statements."""
     now = sql.read_time(session)
     monday = usage.monday(now)
     start = (
@@ -112,7 +112,7 @@ def _planned(
             'in this time.',
             field='end',
         )
-    order = sorted(totals, key=lambda each: (each[0].begin, each[1]))
+    order = sorted(totals, key=lambda key: (key[0].begin, key[1]))
     return [
         {
             **_serialize(project, totals[week, project], week),

@@ -8,7 +8,7 @@ from climate_core.api.schemas import common, reservations
 from climate_core.db import timeline_rows
 from climate_core.lease import states
 
-#: By so many properties capacity is told apart at most.
+#: Maximum number of properties by which capacity is grouped.
 MAX_PROPERTIES: Final = 4
 QUERY: Final[dict[str, dict[str, Any]]] = {
     'from': {
@@ -171,14 +171,14 @@ SHOWN: Final[dict[str, Any]] = common.closed(
 )
 
 
-#: The properties of :data:`QUERY`, where they are texts.
+#: The decoded parameter ``reservations`` of :data:`AVAILABILITY_QUERY`.
 QUERIED_RESERVATIONS: Final[dict[str, Any]] = {
     'type': 'array',
     'minItems': 1,
     'maxItems': limits.RESERVATIONS,
     'items': reservations.CREATE,
 }
-#: Servers that do not exist yet; only for the availability.
+#: Servers that do not exist yet, which only the availability accepts.
 NEW_SERVERS: Final[dict[str, Any]] = common.closed(
     {
         'resource_type': {'type': 'string', 'enum': [resource_types.SERVER]},
@@ -259,7 +259,7 @@ FEED_CREATED: Final[dict[str, Any]] = common.envelope(
 FEEDS: Final[dict[str, Any]] = common.envelope(
     'feeds', {'type': 'array', 'items': common.closed(_FEED, tuple(_FEED))}
 )
-#: Of the feed itself.
+#: The query of the contents of a feed.
 FEED_QUERY: Final[dict[str, dict[str, Any]]] = {
     'token': {'type': 'string', 'description': 'The token of the feed.'}
 }

@@ -6,19 +6,26 @@ from typing import Any
 from climate_common import dates, limits
 
 UUID: dict[str, Any] = {'type': 'string', 'format': 'uuid'}
+#: A name or an id of other services.
+TEXT: dict[str, Any] = {
+    'type': 'string',
+    'minLength': 1,
+    'maxLength': limits.NAME_LENGTH,
+    'pattern': limits.json_pattern(limits.TEXT_PATTERN),
+}
 STAMP: dict[str, Any] = {
     'type': ['string', 'null'],
     'description': 'UTC, as 2026-12-01 16:07:00.',
 }
 ANSWERED_DATE: dict[str, Any] = {
     'type': 'string',
-    # The name of what climate_common.dates.parse() takes.
+    # The format that climate_common.dates.parse() accepts.
     'format': 'date-or-now',
     'description': 'UTC, as 2026-12-01T16:07:00.000000.',
 }
 DATE: dict[str, Any] = {
     'type': 'string',
-    # The name of what climate_common.dates.parse() takes.
+    # The format that climate_common.dates.parse() accepts.
     'format': 'date-or-now',
     'minLength': 1,
     'maxLength': limits.TIME_LENGTH,
@@ -49,7 +56,7 @@ ERROR: dict[str, Any] = {
 
 
 def closed(properties: dict[str, Any], required: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the schema of an object that has these properties and no others."""
+    """Return the schema of an object with these properties only."""
     return {
         'type': 'object',
         'properties': properties,
@@ -83,7 +90,7 @@ PAGE_LINKS: dict[str, Any] = {
 
 
 def unit_marker(noun: str) -> dict[str, Any]:
-    """Return the schema of the parameter ``marker`` of a list of units of the calendar."""
+    """Return the schema of the query parameter ``marker`` of a list of units."""
     return {
         'type': 'integer',
         'minimum': 0,
@@ -93,13 +100,13 @@ def unit_marker(noun: str) -> dict[str, Any]:
 
 
 def page_of(name: str, items: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a page, with the link to the next one if there is more."""
+    """Return the schema of a page, with the link to the next page."""
     page = {name: {'type': 'array', 'items': items}, f'{name}_links': PAGE_LINKS}
     return closed(page, (name,))
 
 
 def fields_parameter(shown: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of the parameter ``fields``."""
+    """Return the schema of the query parameter ``fields``."""
     names = {'type': 'string', 'enum': sorted(shown['properties'])}
     return {
         'type': 'array',

@@ -8,7 +8,7 @@ from climate_core.api.schemas import common, reservations
 from climate_core.db import listing
 from climate_core.lease import events, history, states
 
-#: python-climateclient sends null for a field that its user leaves out.
+#: python-climateclient sends null for an omitted field.
 _BEFORE_END: dict[str, Any] = {
     **common.DATE,
     'type': ['string', 'null'],
@@ -81,7 +81,7 @@ _WEBHOOK: dict[str, Any] = {
     'type': ['object', 'null'],
     'description': 'Where the lease tells what happens to it.',
 }
-#: How a lease starts, and whom it tells what.
+#: How a lease starts, and its notices.
 OPTIONS: dict[str, Any] = {
     'start_policy': {
         'type': 'string',
@@ -154,7 +154,7 @@ CREATE: dict[str, Any] = {
     ),
     'oneOf': [{'required': ['end_date']}, {'required': ['duration']}],
 }
-#: Headers of a request for a new lease, and parameters of its query.
+#: Headers and query parameters of a request for a new lease.
 CREATE_HEADERS: dict[str, Any] = {
     'Idempotency-Key': {
         'type': 'string',
@@ -294,12 +294,6 @@ MANY: dict[str, Any] = common.page_of('leases', SHOWN)
 
 
 _DIRECTIONS = ('asc', 'desc')
-_TEXT: dict[str, Any] = {
-    'type': 'string',
-    'minLength': 1,
-    'maxLength': limits.NAME_LENGTH,
-    'pattern': limits.json_pattern(limits.TEXT_PATTERN),
-}
 
 
 def _list_of(*allowed: str, **more: str) -> dict[str, Any]:
@@ -310,18 +304,18 @@ _FIELDS: dict[str, Any] = common.fields_parameter(SHOWN)
 
 LIST_QUERY: dict[str, dict[str, Any]] = {
     'status': _list_of(*states.LeaseStatus, description='Only leases in one of these.'),
-    'name': {**_TEXT, 'description': 'Only leases with exactly this name.'},
+    'name': {**common.TEXT, 'description': 'Only leases with exactly this name.'},
     'resource_type': {
-        **_TEXT,
+        **common.TEXT,
         'maxLength': limits.TYPE_LENGTH,
         'description': 'Only leases with a reservation of this type, whatever became of it.',
     },
     'resource_id': {
-        **_TEXT,
+        **common.TEXT,
         'description': 'Only leases with a reservation of this resource, whatever became of it.',
     },
     'project_id': {
-        **_TEXT,
+        **common.TEXT,
         'description': 'Only leases of this project. Another than the own one needs the policy '
         '``climate:leases:get_all``.',
     },

@@ -18,19 +18,19 @@ RESOURCE_TYPE: dict[str, Any] = {
     'description': 'The type of the resource, see GET /v1/plugins.',
 }
 
-#: The common part; the rest is checked with :func:`of_plugin`.
+#: The fields of all types; :func:`of_plugin` has the others.
 CREATE: dict[str, Any] = {
     'type': 'object',
     'properties': {'resource_type': RESOURCE_TYPE},
     'required': ['resource_type'],
 }
 
-#: What changes; the rest is checked with :func:`change_of_plugin`.
+#: A change; :func:`change_of_plugin` has the fields.
 CHANGE: dict[str, Any] = {
     'type': 'object',
     'description': 'What the type of the resource lets change, as on_end.',
 }
-#: The same in a list of several.
+#: A change in a list of changes.
 LISTED_CHANGE: dict[str, Any] = {
     **CHANGE,
     'properties': {'id': common.UUID},

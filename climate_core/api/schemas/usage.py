@@ -3,7 +3,6 @@
 
 from typing import Any
 
-from climate_common import limits
 from climate_core.api.schemas import common
 from climate_core.lease import usage
 from climate_core.lease.limits import NAMES
@@ -61,10 +60,7 @@ QUERY: dict[str, dict[str, Any]] = {
         'come of leases that are promised; 371 days at most.',
     },
     'project_id': {
-        'type': 'string',
-        'minLength': 1,
-        'maxLength': limits.NAME_LENGTH,
-        'pattern': limits.json_pattern(limits.TEXT_PATTERN),
+        **common.TEXT,
         'description': 'Only this project. Without it: all of them for whom the policy '
         '``climate:usage:get_all`` allows it, and the own one for everybody else.',
     },
@@ -82,10 +78,7 @@ _LIMITS: dict[str, Any] = common.closed(dict.fromkeys(NAMES, _LIMIT), NAMES)
 LIMITS: dict[str, Any] = common.envelope('limits', _LIMITS)
 LIMITS_QUERY: dict[str, dict[str, Any]] = {
     'project_id': {
-        'type': 'string',
-        'minLength': 1,
-        'maxLength': limits.NAME_LENGTH,
-        'pattern': limits.json_pattern(limits.TEXT_PATTERN),
+        **common.TEXT,
         'description': 'The limits of this project. Without it: of the own one.',
     },
 }
