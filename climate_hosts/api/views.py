@@ -11,7 +11,7 @@ from climate_core.lease import views
 from climate_hosts.db.hosts import HostAllocation
 from climate_hosts.domain import hosts
 
-#: What is shown of the details of a host as it is.
+#: Details of a host that are shown unchanged.
 _DETAILS: Final = (
     'hypervisor_type',
     'hypervisor_version',
@@ -26,45 +26,45 @@ _DETAILS: Final = (
 )
 
 
-def host(one: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
+def host(row: hosts.Host, hidden: Collection[str]) -> dict[str, Any]:
     """Return a host as the API shows it; extra properties never replace other fields.
 
-    :param hidden: the names of extra properties that are left out
+    :param hidden: the names of the extra properties to leave out
     """
-    details = one.details
+    details = row.details
     return {
-        **{name: value for name, value in one.extra.items() if name not in hidden},
-        'id': str(one.id),
-        'hypervisor_hostname': one.hypervisor_hostname,
-        'service_name': one.service_name,
-        'pool': one.pool,
-        'reservable': one.available,
-        'disabled_reason': one.reason,
+        **{name: value for name, value in row.extra.items() if name not in hidden},
+        'id': str(row.id),
+        'hypervisor_hostname': row.hypervisor_hostname,
+        'service_name': row.service_name,
+        'pool': row.pool,
+        'reservable': row.available,
+        'disabled_reason': row.reason,
         **{name: details[name] for name in _DETAILS if name in details},
         'cpu_info': jsonutils.dumps(details.get('cpu_info', {})),
-        'capacity': dict(one.capacity),
-        'lanes': len(one.lane_ids),
-        'shared': one.is_shared,
-        'power': one.power_state,
-        'kept_on': one.kept_on,
-        'created_at': views.format_stamp(one.created_at),
-        'updated_at': views.format_stamp(one.updated_at),
+        'capacity': dict(row.capacity),
+        'lanes': len(row.lane_ids),
+        'shared': row.is_shared,
+        'power': row.power_state,
+        'kept_on': row.kept_on,
+        'created_at': views.format_stamp(row.created_at),
+        'updated_at': views.format_stamp(row.updated_at),
     }
 
 
-def pool(one: hosts.Pool) -> dict[str, Any]:
+def pool(row: hosts.Pool) -> dict[str, Any]:
     """Return a pool of hosts as the API shows it, with the projects that may use it."""
     return {
-        'name': one.name,
-        'hosts': one.hosts,
-        'generation': one.generation,
-        'project_ids': list(one.project_ids),
-        'domain_ids': list(one.domain_ids),
+        'name': row.name,
+        'hosts': row.hosts,
+        'generation': row.generation,
+        'project_ids': list(row.project_ids),
+        'domain_ids': list(row.domain_ids),
     }
 
 
 def allocation(host: hosts.Host, promised: Iterable[HostAllocation]) -> dict[str, Any]:
-    """Return the reservations that one host is promised to, as the API shows them."""
+    """Return the reservations to which a host is allocated, as the API shows them."""
     return {
         'resource_id': str(host.id),
         'hypervisor_hostname': host.hypervisor_hostname,
