@@ -13,7 +13,8 @@ from climate_networks.db import registered_units
 from climate_networks.domain import floatingips
 from climate_networks.domain.floatingips import FloatingIp
 
-_UNIT, _FLOATING_IP = tables.UNITS, tables.FLOATING_IPS
+_UNIT = tables.UNITS
+_FLOATING_IP = tables.FLOATING_IPS
 
 _ALL = sa.select(
     _UNIT.c.id,

@@ -15,7 +15,8 @@ from climate_networks.db.registered_units import IsSeen
 from climate_networks.domain import networks
 from climate_networks.domain.networks import RegisteredSegment, Segment
 
-_UNIT, _SEGMENT = tables.UNITS, tables.NETWORK_SEGMENTS
+_UNIT = tables.UNITS
+_SEGMENT = tables.NETWORK_SEGMENTS
 
 #: So many rows are read at least, once not all of the first ones were seen.
 _LEAST = 500
