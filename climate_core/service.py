@@ -53,8 +53,7 @@ from climate_hosts.operations.shared_hosts import SharedHostReturner
 from climate_hosts.watch.failures import HostWatch
 from climate_hosts.watch.power import HostPower
 from climate_hosts.watch.refresh import HostRefresher
-from climate_networks.operations.floatingips import FloatingIpOperations
-from climate_networks.operations.networks import NetworkOperations
+from climate_networks.operations import FloatingIpOperations, NetworkOperations
 
 LOG = log.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from climate_core.context import RequestContext
 from climate_core.db import extra_properties
 from climate_core.db.extra_properties import ExtraProperties
 from climate_hosts import policies as host_rules
-from climate_networks.domain import networks
-from climate_networks.policies import networks as network_rules
+from climate_networks import policies as network_rules
+from climate_networks import units
 
 #: A boolean; clients of Blazar send it as a string.
 FLAG: Final[dict[str, Any]] = {'enum': [True, False, 'true', 'false', 'True', 'False']}
@@ -224,7 +224,7 @@ HOST_PROPERTIES: Final = PropertyCalls(
     extra_properties.HOSTS, resource_types.HOST, host_rules.GET_PRIVATE
 )
 SEGMENT_PROPERTIES: Final = PropertyCalls(
-    extra_properties.SEGMENTS, resource_types.NETWORK, network_rules.GET_PRIVATE
+    extra_properties.SEGMENTS, resource_types.NETWORK, network_rules.GET_PRIVATE_NETWORK_PROPERTIES
 )
 
 
@@ -244,7 +244,7 @@ _HOST_FIELDS: Final = (
 #: The code of an error -> the extra properties and the other fields that requests may name.
 _NAMED: Final[Mapping[str, tuple[PropertyCalls, tuple[str, ...]]]] = {
     exceptions.UnknownProperty.code: (HOST_PROPERTIES, _HOST_FIELDS),
-    exceptions.UnknownSegmentProperty.code: (SEGMENT_PROPERTIES, networks.FACTS),
+    exceptions.UnknownSegmentProperty.code: (SEGMENT_PROPERTIES, units.SEGMENT_FACTS),
 }
 
 

@@ -13,9 +13,8 @@ from climate_core.api.schemas import reservations as reservation_schemas
 from climate_core.api.schemas import usage as usage_schemas
 from climate_hosts import policies as host_rules
 from climate_hosts.api import host_schemas, hosts
-from climate_networks.api import floatingip_schemas, floatingips, network_schemas, networks
-from climate_networks.policies import floatingips as floatingip_rules
-from climate_networks.policies import networks as network_rules
+from climate_networks import handlers, schemas
+from climate_networks import policies as climate_networks_policies
 
 ROUTES: Table = {
     '/': {
@@ -195,66 +194,80 @@ ROUTES: Table = {
     },
     '/v1/floatingips': {
         'GET': Route(
-            floatingips.list_,
+            handlers.list_floatingips,
             200,
-            floatingip_rules.GET,
-            response_schema=floatingip_schemas.MANY,
-            query=floatingip_schemas.QUERY,
+            climate_networks_policies.GET_FLOATING_IPS,
+            response_schema=schemas.FLOATING_IPS,
+            query=schemas.FLOATING_IP_QUERY,
         ),
         'POST': Route(
-            floatingips.create,
+            handlers.create_floatingips,
             201,
-            floatingip_rules.CREATE,
-            floatingip_schemas.CREATE,
-            floatingip_schemas.CREATED,
+            climate_networks_policies.CREATE_FLOATING_IPS,
+            schemas.CREATE_FLOATING_IP,
+            schemas.CREATED_FLOATING_IPS,
         ),
     },
     '/v1/floatingips/{floatingip_id}': {
         'GET': Route(
-            floatingips.show, 200, floatingip_rules.GET, response_schema=floatingip_schemas.ONE
+            handlers.show_floatingip,
+            200,
+            climate_networks_policies.GET_FLOATING_IPS,
+            response_schema=schemas.ONE_FLOATING_IP,
         ),
-        'DELETE': Route(floatingips.delete, 204, floatingip_rules.DELETE),
+        'DELETE': Route(
+            handlers.delete_floatingip, 204, climate_networks_policies.DELETE_FLOATING_IPS
+        ),
     },
     '/v1/networks': {
         'GET': Route(
-            networks.list_,
+            handlers.list_networks,
             200,
-            network_rules.GET,
-            response_schema=network_schemas.MANY,
-            query=network_schemas.QUERY,
+            climate_networks_policies.GET_NETWORKS,
+            response_schema=schemas.NETWORKS,
+            query=schemas.NETWORK_QUERY,
         ),
         'POST': Route(
-            networks.create,
+            handlers.create_networks,
             201,
-            network_rules.CREATE,
-            network_schemas.CREATE,
-            network_schemas.CREATED,
+            climate_networks_policies.CREATE_NETWORKS,
+            schemas.CREATE_NETWORK,
+            schemas.CREATED_NETWORKS,
         ),
     },
     '/v1/networks/properties': {
         'GET': Route(
-            networks.properties,
+            handlers.list_properties,
             200,
-            network_rules.GET_PROPERTIES,
-            response_schema=network_schemas.PROPERTIES,
-            query=network_schemas.PROPERTIES_QUERY,
+            climate_networks_policies.GET_NETWORK_PROPERTIES,
+            response_schema=schemas.PROPERTIES,
+            query=schemas.PROPERTIES_QUERY,
         ),
     },
     '/v1/networks/properties/{property_name}': {
         'PATCH': Route(
-            networks.update_property,
+            handlers.update_property,
             200,
-            network_rules.UPDATE_PROPERTIES,
+            climate_networks_policies.UPDATE_NETWORK_PROPERTIES,
             registered_units.UPDATE_PROPERTY,
-            network_schemas.PROPERTY,
+            schemas.PROPERTY,
         ),
     },
     '/v1/networks/{network_id}': {
-        'GET': Route(networks.show, 200, network_rules.GET, response_schema=network_schemas.ONE),
-        'PUT': Route(
-            networks.update, 200, network_rules.UPDATE, network_schemas.UPDATE, network_schemas.ONE
+        'GET': Route(
+            handlers.show_network,
+            200,
+            climate_networks_policies.GET_NETWORKS,
+            response_schema=schemas.ONE_NETWORK,
         ),
-        'DELETE': Route(networks.delete, 204, network_rules.DELETE),
+        'PUT': Route(
+            handlers.update_network,
+            200,
+            climate_networks_policies.UPDATE_NETWORKS,
+            schemas.UPDATE_NETWORK,
+            schemas.ONE_NETWORK,
+        ),
+        'DELETE': Route(handlers.delete_network, 204, climate_networks_policies.DELETE_NETWORKS),
     },
     '/v1/availability': {
         'GET': Route(

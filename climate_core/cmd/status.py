@@ -22,7 +22,7 @@ from climate_core.plugins import loading
 from climate_core.repair import listener
 from climate_hosts.cloud import placement_check
 from climate_hosts.watch import isolation as host_checks
-from climate_networks.sync import address_checks, segment_checks
+from climate_networks import checks as climate_networks_checks
 
 #: The errors of a database that does not answer.
 _DATABASE_ERRORS: tuple[type[Exception], ...] = (OSError, *DATABASE_ERRORS)
@@ -221,19 +221,19 @@ class UpgradeChecks(checks.Checks):
     def _check_addresses(self) -> upgradecheck.Result:
         """Check that the floating IPs of the pool are not available to other users."""
         return self._check_set_apart(
-            address_checks.find,
+            climate_networks_checks.find_unsafe_addresses,
             'Whether each floating IP is free for leases could not be checked',
             'No floating IP is set apart for leases.',
-            address_checks.UNSEEN,
+            climate_networks_checks.UNCHECKED_POLICY,
         )
 
     def _check_segments(self) -> upgradecheck.Result:
         """Check that the network segments of the pool are not available to other users."""
         return self._check_set_apart(
-            segment_checks.find,
+            climate_networks_checks.find_unsafe_segments,
             'Whether each network segment is free for leases could not be checked',
             'No network segment is set apart for leases.',
-            segment_checks.UNSEEN,
+            climate_networks_checks.UNCHECKED_RANGES,
         )
 
     def _check_set_apart(

@@ -14,7 +14,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import rows, tables
 from climate_core.db.engine import Stale
-from climate_networks.db.registered_units import IsSeen
+from climate_networks.db import IsSeen
 
 _UNIT = tables.UNITS
 #: The text of no properties at all.

@@ -17,7 +17,7 @@ from sqlalchemy import orm
 from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.db import allocations, events, tables
-from climate_networks.domain.networks import FACTS, Segment
+from climate_networks.units import SEGMENT_FACTS, Segment
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
@@ -221,7 +221,7 @@ def _with_names(
         sa.not_(allocations.is_released()),
     )
     query = (
-        sa.select(*page.c, _FLOATING_IP.c.address, *(_SEGMENT.c[name] for name in FACTS))
+        sa.select(*page.c, _FLOATING_IP.c.address, *(_SEGMENT.c[name] for name in SEGMENT_FACTS))
         .select_from(page)
         .outerjoin(_ALLOCATION, is_allocated)
         .outerjoin(_FLOATING_IP, _FLOATING_IP.c.unit_id == _ALLOCATION.c.unit_id)

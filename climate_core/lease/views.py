@@ -21,7 +21,7 @@ from climate_core.lease import model, states, webhook
 from climate_core.lease.events.base import get_handler
 from climate_core.lease.model import Event, Lease
 from climate_hosts.domain import hosts
-from climate_networks.domain import floatingips, networks
+from climate_networks import units
 
 #: A time as it was read. A text has the format of a database, ``YYYY-MM-DD HH:MM:SS.ffffff`` in
 #: UTC. All times of a list have one type.
@@ -175,18 +175,18 @@ def _allocation_fields(one: model.Reservation | ReservationSummary) -> dict[str,
         case hosts.KIND:
             names = [each.unit['hypervisor_hostname'] for each in one.allocations]
             return {'hosts': names, **_blazar_fields(one)}
-        case floatingips.KIND:
+        case units.FLOATING_IP_KIND:
             return {'floatingips': [each.unit['address'] for each in one.allocations]}
-        case networks.KIND:
+        case units.SEGMENT_KIND:
             return _network_fields(one)
     return {}
 
 
 def _network_fields(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
     """Return the allocated segment, and the id of the network once it is created."""
-    segments = [networks.Segment.of(each.unit).facts for each in one.allocations[:1]]
-    made = (one.progress or {}).get(networks.MADE)
-    return {**(segments[0] if segments else {}), networks.MADE: made}
+    segments = [units.Segment.of(each.unit).facts for each in one.allocations[:1]]
+    made = (one.progress or {}).get(units.NETWORK_ID)
+    return {**(segments[0] if segments else {}), units.NETWORK_ID: made}
 
 
 def _blazar_fields(one: model.Reservation | ReservationSummary) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from stevedore import named
 from climate_common import resource_types
 from climate_core.plugins.base import ResourcePlugin
 from climate_hosts.plugins.capacity import SizesPlugin
-from climate_networks.plugins.floatingip.held import HeldFloatingIpPlugin
+from climate_networks.plugins.floatingips import HeldFloatingIpPlugin
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud

@@ -5,7 +5,7 @@ from oslo_policy import policy
 
 from climate_core.policies.roles import ADMIN, MEMBER, READER, rule
 from climate_hosts import policies
-from climate_networks.policies import floatingips, networks
+from climate_networks import policies as climate_networks_policies
 
 
 def list_rules() -> list[policy.RuleDefault]:
@@ -14,8 +14,8 @@ def list_rules() -> list[policy.RuleDefault]:
         *LEASE_RULES,
         *RESERVATION_RULES,
         *policies.RULES,
-        *floatingips.RULES,
-        *networks.RULES,
+        *climate_networks_policies.FLOATING_IP_RULES,
+        *climate_networks_policies.NETWORK_RULES,
         *AVAILABILITY_RULES,
         *CALENDAR_RULES,
         *FEED_RULES,

@@ -29,8 +29,7 @@ from climate_core.context import RequestContext, RpcSerializer
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_hosts.operations.hosts import HostOperations
-from climate_networks.operations.floatingips import FloatingIpOperations
-from climate_networks.operations.networks import NetworkOperations
+from climate_networks.operations import FloatingIpOperations, NetworkOperations
 
 TOPIC = 'climate.manager'
 VERSION = '1.1'

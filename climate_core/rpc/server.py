@@ -3,8 +3,8 @@
 
 Its methods have the signatures of :class:`climate_core.operations.leases.LeaseOperations`,
 :class:`climate_hosts.operations.hosts.HostOperations`,
-:class:`climate_networks.operations.floatingips.FloatingIpOperations`,
-:class:`climate_networks.operations.networks.NetworkOperations` and
+:class:`climate_networks.operations.FloatingIpOperations`,
+:class:`climate_networks.operations.NetworkOperations` and
 :class:`climate_core.operations.feeds.FeedOperations`.
 """
 
@@ -26,9 +26,8 @@ from climate_core.rpc import client
 from climate_core.threads import received_at
 from climate_hosts import policies
 from climate_hosts.operations.hosts import HostOperations
-from climate_networks.operations.floatingips import FloatingIpOperations
-from climate_networks.operations.networks import NetworkOperations
-from climate_networks.policies import floatingips, networks
+from climate_networks import policies as climate_networks_policies
+from climate_networks.operations import FloatingIpOperations, NetworkOperations
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -162,23 +161,31 @@ class FloatingIpEndpoint(_Endpoint):
     """The operations on floating IPs."""
 
     create_floatingips = _write_method(
-        FloatingIpOperations.create_floatingips, _operator(floatingips.CREATE)
+        FloatingIpOperations.create_floatingips,
+        _operator(climate_networks_policies.CREATE_FLOATING_IPS),
     )
     delete_floatingip = _read_method(
-        FloatingIpOperations.delete_floatingip, allowed=_operator(floatingips.DELETE)
+        FloatingIpOperations.delete_floatingip,
+        allowed=_operator(climate_networks_policies.DELETE_FLOATING_IPS),
     )
 
 
 class NetworkEndpoint(_Endpoint):
     """The operations on network segments."""
 
-    create_networks = _write_method(NetworkOperations.create_networks, _operator(networks.CREATE))
-    update_network = _write_method(NetworkOperations.update_network, _operator(networks.UPDATE))
+    create_networks = _write_method(
+        NetworkOperations.create_networks, _operator(climate_networks_policies.CREATE_NETWORKS)
+    )
+    update_network = _write_method(
+        NetworkOperations.update_network, _operator(climate_networks_policies.UPDATE_NETWORKS)
+    )
     delete_network = _read_method(
-        NetworkOperations.delete_network, allowed=_operator(networks.DELETE)
+        NetworkOperations.delete_network,
+        allowed=_operator(climate_networks_policies.DELETE_NETWORKS),
     )
     set_network_property = _read_method(
-        NetworkOperations.set_network_property, allowed=_operator(networks.UPDATE_PROPERTIES)
+        NetworkOperations.set_network_property,
+        allowed=_operator(climate_networks_policies.UPDATE_NETWORK_PROPERTIES),
     )
 
 

@@ -17,7 +17,7 @@ from climate_core import exceptions
 from climate_core.cloud import neutron
 from climate_core.plugins import calendar_plugin
 from climate_core.plugins.base import PollAgain, ProvisionedResource
-from climate_networks.domain import marks
+from climate_networks import cloud
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -70,7 +70,7 @@ class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin):
 
     def list_made(self) -> Iterable[ProvisionedResource]:
         for each in neutron.list_tagged(self.cloud.service(), self.neutron_noun):
-            made = marks.reservation_of(each)
+            made = cloud.reservation_of(each)
             if made is not None:
                 yield ProvisionedResource(each['id'], *made)
 
@@ -87,7 +87,7 @@ def is_ours(
     """
     if found['project_id'] != lease.project_id:
         return False
-    return found['id'] in known or marks.is_marked_for(found, reservation.id, lease.project_id)
+    return found['id'] in known or cloud.is_marked_for(found, reservation.id, lease.project_id)
 
 
 def make(
@@ -114,7 +114,7 @@ def make(
                     {
                         **wanted.values,
                         'project_id': lease.project_id,
-                        'description': marks.mark(reservation.id),
+                        'description': cloud.mark(reservation.id),
                     },
                 )
             except neutron.Taken:
@@ -122,7 +122,7 @@ def make(
                 found = wanted.find()
         if found is None or not is_ours(found, lease, reservation, known):
             return _not_ours(wanted, found)
-        tags = {marks.tag(reservation.id), *wanted.tags}
+        tags = {cloud.tag(reservation.id), *wanted.tags}
         if not tags <= {*found.get('tags', ())}:
             neutron.set_tags(conn, wanted.noun, found['id'], tags)
     except neutron.QuotaFull as exc:
@@ -135,7 +135,7 @@ def _not_ours(wanted: NeutronRequest, found: Mapping[str, Any] | None) -> PollAg
 
     :raises climate_core.exceptions.Transient: something else has it
     """
-    if found is not None and marks.is_marked(found):
+    if found is not None and cloud.is_marked(found):
         return PollAgain(calendar_plugin.POLL_SECONDS, NOT_FREE.format(wanted.name))
     holder = found or wanted.find_holder()
     LOG.warning('%s, which is for leases, is in use in Neutron: %s', wanted.name, dict(holder))

@@ -30,10 +30,10 @@ from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import AllocationRequest, Demand
 from climate_core.db import rows, sql, tables
 from climate_core.db.engine import Database
-from climate_networks.db import floatingips, networks
-from climate_networks.domain.networks import Segment
-from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_networks.plugins.network.plugin import NetworkPlugin
+from climate_networks import db
+from climate_networks.plugins.floatingips import FloatingIpPlugin
+from climate_networks.plugins.networks import NetworkPlugin
+from climate_networks.units import Segment
 from tests.bench import calendar
 from tests.bench.calendar import HOUR, LEASE, RESERVATION
 from tests.support.world import configure
@@ -165,10 +165,10 @@ def _seed(database: Database, of: str, units: int) -> None:
     calendar.seed(database, units if of == 'hosts' else 0, 0, False)
     if of == 'addresses':
         subnets = {_address(number): 'subnet' for number in range(units)}
-        database.write(floatingips.insert, NETWORK, subnets)
+        database.write(db.insert_floatingips, NETWORK, subnets)
     if of == 'networks':
         segments = [Segment('vlan', 'physnet1', number + 1) for number in range(units)]
-        database.write(networks.insert, segments, {'available': True, 'access': None}, {})
+        database.write(db.insert_segments, segments, {'available': True, 'access': None}, {})
 
 
 def race(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from climate_core.lease.model import Reservation
-from climate_networks.domain.marks import mark
-from climate_networks.plugins.floatingip.held import HeldFloatingIpPlugin
+from climate_networks.cloud import mark
+from climate_networks.plugins.floatingips import HeldFloatingIpPlugin
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import neutron
 from tests.support.fakes.state import Record

@@ -6,8 +6,8 @@ from typing import Any
 
 from climate_core.cloud import Cloud
 from climate_core.lease import model, views
-from climate_networks.operations.floatingips import FloatingIpOperations
-from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_networks.operations import FloatingIpOperations
+from climate_networks.plugins.floatingips import FloatingIpPlugin
 from tests.conformance.promised_world import END as END
 from tests.conformance.promised_world import PromisedWorld
 from tests.support.fakes import cloud_server, neutron

@@ -6,8 +6,8 @@ from typing import Any
 
 from climate_core.cloud import Cloud
 from climate_core.lease import model, views
-from climate_networks.operations.networks import NetworkOperations
-from climate_networks.plugins.network.plugin import NetworkPlugin
+from climate_networks.operations import NetworkOperations
+from climate_networks.plugins.networks import NetworkPlugin
 from tests.conformance.promised_world import END as END
 from tests.conformance.promised_world import PromisedWorld
 from tests.support.fakes import cloud_server

@@ -9,7 +9,7 @@ from climate_core.cloud import neutron as neutron_calls
 from climate_core.plugins.base import Done
 from climate_core.repair import reconciliation
 from climate_core.repair.operator_repair import OperatorRepair
-from climate_networks.domain.marks import mark, tag
+from climate_networks.cloud import mark, tag
 from tests.conformance.floatingip_world import (
     ADDRESSES,
     END,

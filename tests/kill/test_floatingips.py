@@ -4,8 +4,8 @@
 import uuid
 
 from climate_core.context import RequestContext
-from climate_networks.cloud import floatingips
-from climate_networks.operations.floatingips import FloatingIpOperations
+from climate_networks import cloud as climate_networks_cloud
+from climate_networks.operations import FloatingIpOperations
 from tests.kill.deaths import WRITE, check_no_error, check_told_once, die
 from tests.support.fakes import leases, neutron
 from tests.support.kinds import kind_cell
@@ -25,7 +25,7 @@ def test_floating_ips_are_made_and_deleted_once(stage):
     lease = leases.read(stage.database, values['id'])
 
     def find():
-        return floatingips.find(cloud.service(), neutron.PUBLIC, ADDRESSES)
+        return climate_networks_cloud.find_floatingips(cloud.service(), neutron.PUBLIC, ADDRESSES)
 
     # Each is created, and gets its tag.
     die(stage, *[f'{WRITE}1'] * 4, 'finish.before:start_lease:1', 'finish.after:start_lease:1')
@@ -73,5 +73,7 @@ def test_start_and_end_of_one_that_its_owner_has(stage):
     stage.until(lambda: stage.is_over(lease))
     check_no_error(stage.lease(lease))
     check_told_once(stage, 'lease.event.end_lease')
-    left = floatingips.find(stage.own()[1].service(), neutron.PUBLIC, (address, later))
+    left = climate_networks_cloud.find_floatingips(
+        stage.own()[1].service(), neutron.PUBLIC, (address, later)
+    )
     assert ([*left], stage.made('delete')) == ([later], 1)

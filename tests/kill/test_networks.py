@@ -8,9 +8,9 @@ import pytest
 from climate_core.cloud import neutron
 from climate_core.cloud.neutron import NEUTRON
 from climate_core.context import RequestContext
-from climate_networks.cloud import segments
-from climate_networks.domain.networks import Segment
-from climate_networks.operations.networks import NetworkOperations
+from climate_networks import cloud as climate_networks_cloud
+from climate_networks.operations import NetworkOperations
+from climate_networks.units import Segment
 from tests.kill.deaths import (
     WRITE,
     around_writes,
@@ -39,7 +39,7 @@ def test_network_is_made_once_and_torn_down_wherever_managers_die(stage):
     cloud, lease = request_network(stage)
 
     def find():
-        return segments.find(cloud.service(), SEGMENT)
+        return climate_networks_cloud.find_network(cloud.service(), SEGMENT)
 
     # It is created, gets its tag, and its description.
     die(stage, *[f'{WRITE}1'] * 3, 'finish.before:start_lease:1', 'finish.after:start_lease:1')

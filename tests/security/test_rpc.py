@@ -19,7 +19,7 @@ from climate_core.lease import model
 from climate_core.rpc.client import ManagerClient
 from climate_core.service import ManagerService
 from climate_hosts import policies
-from climate_networks.policies import floatingips, networks
+from climate_networks import policies as climate_networks_policies
 from tests.support.world import TYPE, Things, Trusts, configure, user
 
 PATIENCE = 60
@@ -168,12 +168,18 @@ OF_OPERATORS: list[tuple[str, Call]] = [
     (policies.UPDATE_PROPERTIES, lambda c, who, _: c.set_host_property(who, 'x', private=True)),
     (policies.UPDATE_POOLS, lambda c, who, _: c.set_host_pool(who, 'x', {})),
     (policies.DELETE_POOLS, lambda c, who, _: c.delete_host_pool(who, 'x')),
-    (networks.CREATE, lambda c, who, _: c.create_networks(who, {})),
-    (networks.UPDATE, lambda c, who, _: c.update_network(who, 1, {})),
-    (networks.DELETE, lambda c, who, _: c.delete_network(who, 1)),
-    (networks.UPDATE_PROPERTIES, lambda c, who, _: c.set_network_property(who, 'x', private=True)),
-    (floatingips.CREATE, lambda c, who, _: c.create_floatingips(who, {})),
-    (floatingips.DELETE, lambda c, who, _: c.delete_floatingip(who, 1)),
+    (climate_networks_policies.CREATE_NETWORKS, lambda c, who, _: c.create_networks(who, {})),
+    (climate_networks_policies.UPDATE_NETWORKS, lambda c, who, _: c.update_network(who, 1, {})),
+    (climate_networks_policies.DELETE_NETWORKS, lambda c, who, _: c.delete_network(who, 1)),
+    (
+        climate_networks_policies.UPDATE_NETWORK_PROPERTIES,
+        lambda c, who, _: c.set_network_property(who, 'x', private=True),
+    ),
+    (
+        climate_networks_policies.CREATE_FLOATING_IPS,
+        lambda c, who, _: c.create_floatingips(who, {}),
+    ),
+    (climate_networks_policies.DELETE_FLOATING_IPS, lambda c, who, _: c.delete_floatingip(who, 1)),
 ]
 
 

@@ -15,10 +15,10 @@ from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from climate_hosts.db import hosts
 from climate_hosts.plugins.host import HostPlugin
-from climate_networks.db import floatingips, networks
-from climate_networks.domain.networks import Segment
-from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_networks.plugins.network.plugin import NetworkPlugin
+from climate_networks import db
+from climate_networks.plugins.floatingips import FloatingIpPlugin
+from climate_networks.plugins.networks import NetworkPlugin
+from climate_networks.units import Segment
 from tests.support.world import Things, World, user
 
 NETWORK = str(uuid.uuid4())
@@ -65,12 +65,14 @@ class Mixed:
             self.world.database.write(hosts.insert, 'default', name, ('a', 'b'), known, {})
 
     def add_addresses(self, *addresses: str) -> None:
-        self.world.database.write(floatingips.insert, NETWORK, dict.fromkeys(addresses, 'subnet'))
+        self.world.database.write(
+            db.insert_floatingips, NETWORK, dict.fromkeys(addresses, 'subnet')
+        )
 
     def add_segments(self, *numbers: int, physical_network: str = 'physnet1') -> list[int]:
         found = [Segment('vlan', physical_network, each) for each in numbers]
         unit = {'available': True, 'access': None}
-        return self.world.database.write(networks.insert, found, unit, {})
+        return self.world.database.write(db.insert_segments, found, unit, {})
 
     def lease(
         self, start: str, end: str, reservations: Sequence[dict[str, Any]], **values: Any

@@ -12,8 +12,8 @@ from blazarclient import client as blazar
 from keystoneauth1 import noauth, session
 
 from climate_core.db.engine import Database
-from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_networks.policies import floatingips as rules
+from climate_networks import policies as rules
+from climate_networks.plugins.floatingips import FloatingIpPlugin
 from tests.functional.api import registering, world
 from tests.functional.api.registering import ADMIN, Run, ask
 from tests.support.fakes import neutron
@@ -23,7 +23,7 @@ DATES = ('--start-date', '2099-01-01 10:00', '--end-date', '2099-01-01 12:00')
 
 @pytest.fixture
 def url(tmp_path: pathlib.Path) -> Iterator[str]:
-    with registering.serving(tmp_path, rules.RULES) as made:
+    with registering.serving(tmp_path, rules.FLOATING_IP_RULES) as made:
         yield made
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from climate_core.db.engine import Database
-from climate_networks.plugins.network.plugin import NetworkPlugin
-from climate_networks.policies import networks as rules
+from climate_networks import policies as rules
+from climate_networks.plugins.networks import NetworkPlugin
 from tests.functional.api import registering, world
 from tests.functional.api.registering import ADMIN, Run, ask
 
@@ -30,7 +30,7 @@ CHAMELEON = {
 def run(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Run]:
-    with registering.serving(tmp_path, rules.RULES) as url:
+    with registering.serving(tmp_path, rules.NETWORK_RULES) as url:
         yield registering.runner(url, capsys, monkeypatch)
 
 

@@ -22,8 +22,8 @@ from schemathesis.checks import CHECKS
 
 from climate_core.api import routes
 from climate_core.db.engine import Database
-from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_networks.plugins.network.plugin import NetworkPlugin
+from climate_networks.plugins.floatingips import FloatingIpPlugin
+from climate_networks.plugins.networks import NetworkPlugin
 from tests.functional.api import world
 from tests.support.fakes import cloud_server, hypervisors, neutron, settings
 

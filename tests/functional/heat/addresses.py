@@ -3,14 +3,14 @@
 
 import uuid
 
-from climate_networks.db import floatingips as db
-from climate_networks.domain.marks import tag
-from climate_networks.plugins.floatingip import plugin
+from climate_networks import db
+from climate_networks.cloud import tag
+from climate_networks.plugins import floatingips
 
 NETWORK = str(uuid.uuid4())
 
 
-class Addresses(plugin.FloatingIpPlugin):
+class Addresses(floatingips.FloatingIpPlugin):
     """The real plugin, without the requests to neutron.
 
     :ivar records: the floating IPs of neutron, by their ids
@@ -50,7 +50,7 @@ class Addresses(plugin.FloatingIpPlugin):
 
 def register(database, *addresses):
     """Set addresses apart for leases."""
-    database.write(db.insert, NETWORK, dict.fromkeys(addresses, 'subnet'))
+    database.write(db.insert_floatingips, NETWORK, dict.fromkeys(addresses, 'subnet'))
 
 
 def wanted(*which):

@@ -6,7 +6,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.repair import reconciliation
-from climate_networks.domain.marks import mark, tag
+from climate_networks.cloud import mark, tag
 from tests.conformance.fake_floating_ips import FakeFloatingIps
 from tests.conformance.floatingip_world import ADDRESSES, FIRST, SECOND, Addresses, shown
 from tests.conformance.world import reserved

@@ -11,7 +11,7 @@ from neutron_lib.plugins import directory
 from oslo_config import cfg
 
 from climate_core import exceptions
-from climate_networks.domain.marks import tag
+from climate_networks.cloud import tag
 from tests.conformance.network_world import FIRST, PHYSICAL, SECOND, Networks, shown
 from tests.functional.neutron.base import POLICY, NeutronTest
 

@@ -7,7 +7,7 @@ import pytest
 from neutron_lib.plugins import directory
 
 from climate_core import exceptions
-from climate_networks.sync import segment_checks
+from climate_networks import checks
 from tests.conformance.network_world import FIRST, PHYSICAL, SEGMENTS, Networks
 from tests.functional.neutron.base import NeutronTest
 
@@ -49,7 +49,10 @@ class TestUnknownSegments(NeutronTest):
 
     def test_ranges_are_not_seen_without_the_plugin(self):
         assert self.world.register(segment_id=150)
-        assert segment_checks.find(self.world.engine.database, self.world.cloud.service()) == []
+        assert (
+            checks.find_unsafe_segments(self.world.engine.database, self.world.cloud.service())
+            == []
+        )
 
 
 class TestRanges(TestUnknownSegments):
@@ -81,9 +84,9 @@ class TestRanges(TestUnknownSegments):
 
     def test_check_tells_which_segments_neutron_chooses_by_now(self):
         conn, database = self.world.cloud.service(), self.world.engine.database
-        assert segment_checks.find(database, conn) == []
+        assert checks.find_unsafe_segments(database, conn) == []
         self.range(FIRST, 299, shared=True)
         for roles in (['admin'], ['service']):
             self.neutron.roles = roles
-            told = segment_checks.find(database, conn)
+            told = checks.find_unsafe_segments(database, conn)
             assert [each.split()[1] for each in told] == [str(each) for each in SEGMENTS]

@@ -14,8 +14,8 @@ from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
-from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_networks.plugins.network.plugin import NetworkPlugin
+from climate_networks.plugins.floatingips import FloatingIpPlugin
+from climate_networks.plugins.networks import NetworkPlugin
 
 PLUGINS = (
     *(ServerPlugin, VolumePlugin, StackPlugin, HostPlugin, CapacityPlugin, SizesPlugin),

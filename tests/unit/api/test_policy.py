@@ -12,7 +12,7 @@ from climate_core import policies as core_policies
 from climate_core.api import policy
 from climate_core.context import RequestContext
 from climate_hosts import policies
-from climate_networks.policies import floatingips, networks
+from climate_networks import policies as climate_networks_policies
 from tests.unit.api import samples
 
 READS = {
@@ -20,9 +20,9 @@ READS = {
     core_policies.GET_LEASE_HISTORY,
     core_policies.GET_LIMITS,
     policies.GET_PROPERTIES,
-    floatingips.GET,
-    networks.GET,
-    networks.GET_PROPERTIES,
+    climate_networks_policies.GET_FLOATING_IPS,
+    climate_networks_policies.GET_NETWORKS,
+    climate_networks_policies.GET_NETWORK_PROPERTIES,
 }
 WRITES = {
     core_policies.CREATE_LEASE,
@@ -43,18 +43,18 @@ ADMINS = {
     policies.GET_PRIVATE,
     policies.GET_USAGE,
     policies.GET_POOLS,
-    floatingips.CREATE,
-    floatingips.DELETE,
-    networks.GET_RESTRICTED,
-    networks.GET_PRIVATE,
-    networks.CREATE,
-    networks.UPDATE,
-    networks.DELETE,
+    climate_networks_policies.CREATE_FLOATING_IPS,
+    climate_networks_policies.DELETE_FLOATING_IPS,
+    climate_networks_policies.GET_RESTRICTED_NETWORKS,
+    climate_networks_policies.GET_PRIVATE_NETWORK_PROPERTIES,
+    climate_networks_policies.CREATE_NETWORKS,
+    climate_networks_policies.UPDATE_NETWORKS,
+    climate_networks_policies.DELETE_NETWORKS,
     core_policies.EVACUATE_HOSTS,
     core_policies.SET_PRIORITY,
     policies.GET_ALLOCATIONS,
     policies.UPDATE_PROPERTIES,
-    networks.UPDATE_PROPERTIES,
+    climate_networks_policies.UPDATE_NETWORK_PROPERTIES,
     policies.UPDATE_POOLS,
     policies.DELETE_POOLS,
 }

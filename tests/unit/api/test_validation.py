@@ -16,8 +16,8 @@ from climate_core.plugins.volume.plugin import VolumePlugin
 from climate_hosts.api import host_schemas
 from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
-from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_networks.plugins.network.plugin import NetworkPlugin
+from climate_networks.plugins.floatingips import FloatingIpPlugin
+from climate_networks.plugins.networks import NetworkPlugin
 
 GOOD = {'name': 'n', 'end_date': '2099-01-01 10:00'}
 SERVER = '11111111-1111-4111-8111-111111111111'

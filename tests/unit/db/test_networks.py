@@ -3,8 +3,8 @@
 
 import pytest
 
-from climate_networks.db import networks as db
-from climate_networks.domain.networks import MOST, Segment
+from climate_networks import db
+from climate_networks.units import MAX_SEGMENTS, Segment
 from tests.support.world import World
 
 
@@ -13,10 +13,10 @@ def segments(world: World) -> list[int]:
     """Return the ids of many segments for others, and of one for everybody behind them."""
     others = {'available': True, 'access': {'project_ids': ['other-id'], 'domain_ids': []}}
     everybody = {'available': True, 'access': None}
-    for first in (1, 1 + MOST):
-        made = [Segment('vxlan', None, number) for number in range(first, first + MOST)]
-        world.database.write(db.insert, made, others, {})
-    return world.database.write(db.insert, [Segment('vxlan', None, 5000)], everybody, {})
+    for first in (1, 1 + MAX_SEGMENTS):
+        made = [Segment('vxlan', None, number) for number in range(first, first + MAX_SEGMENTS)]
+        world.database.write(db.insert_segments, made, others, {})
+    return world.database.write(db.insert_segments, [Segment('vxlan', None, 5000)], everybody, {})
 
 
 @pytest.mark.parametrize(('limit', 'most'), [(1, 3), (1000, 1)])
@@ -24,16 +24,16 @@ def test_page_of_a_user_takes_few_statements_whatever_is_not_seen(
     world: World, segments: list[int], limit: int, most: int
 ) -> None:
     query = db.SegmentQuery(limit=limit, is_seen=lambda access: access is None)
-    found, more = world.database.read(db.page, query)
+    found, more = world.database.read(db.page_segments, query)
     assert ([each.id for each in found], more) == (segments, False)
-    assert len(world.statements(lambda: world.database.read(db.page, query))) <= most
+    assert len(world.statements(lambda: world.database.read(db.page_segments, query))) <= most
 
 
 def test_page_of_an_operator_reads_no_more_than_it_shows(
     world: World, segments: list[int]
 ) -> None:
     query = db.SegmentQuery(limit=1)
-    found, more = world.database.read(db.page, query)
+    found, more = world.database.read(db.page_segments, query)
     assert (len(found), more) == (1, True)
     assert found[0].id < segments[0]
-    assert len(world.statements(lambda: world.database.read(db.page, query))) == 1
+    assert len(world.statements(lambda: world.database.read(db.page_segments, query))) == 1

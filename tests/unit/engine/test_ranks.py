@@ -12,9 +12,8 @@ from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_hosts.plugins.host import HostPlugin
-from climate_networks.plugins.floatingip.held import HeldFloatingIpPlugin
-from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
-from climate_networks.plugins.network.plugin import NetworkPlugin
+from climate_networks.plugins.floatingips import FloatingIpPlugin, HeldFloatingIpPlugin
+from climate_networks.plugins.networks import NetworkPlugin
 from tests.support.world import NOON, TYPE, Things, Time, World, statuses
 
 BASE, PARENT = 'test:base', 'test:parent'

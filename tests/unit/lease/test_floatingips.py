@@ -6,7 +6,7 @@ import ipaddress
 import pytest
 
 from climate_core import exceptions
-from climate_networks.domain import floatingips
+from climate_networks import units
 
 SUBNET = {
     'id': 'subnet',
@@ -27,7 +27,7 @@ OTHER = {'id': 'other', 'cidr': '198.51.100.0/24', 'gateway_ip': None, 'allocati
     ],
 )
 def test_address_or_range_is_read_as_its_addresses(values: dict, last: str, count: int) -> None:
-    field, addresses = floatingips.read_addresses(values)
+    field, addresses = units.read_addresses(values)
     assert (field, str(addresses[-1]), len(addresses)) == (*values, last, count)
 
 
@@ -46,7 +46,7 @@ def test_address_that_is_none_is_refused_with_what_would_be_right(
     field: str, value: str, told: str
 ) -> None:
     with pytest.raises(exceptions.BadRequest, match=told) as refused:
-        floatingips.read_addresses({field: value})
+        units.read_addresses({field: value})
     assert refused.value.field == field
     assert refused.value.message.startswith(f'{field}: ')
 
@@ -57,7 +57,7 @@ def test_address_that_is_none_is_refused_with_what_would_be_right(
 )
 def test_address_outside_of_all_pools_is_in_its_subnet(address: str, subnet_id: str) -> None:
     one = ipaddress.IPv4Address(address)
-    assert floatingips.check_address(one, [OTHER, SUBNET], 'field') == subnet_id
+    assert units.check_address(one, [OTHER, SUBNET], 'field') == subnet_id
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,10 @@ def test_address_outside_of_all_pools_is_in_its_subnet(address: str, subnet_id: 
 def test_address_that_neutron_may_give_to_others_is_refused(address: str, told: str) -> None:
     one = ipaddress.IPv4Address(address)
     with pytest.raises(exceptions.BadRequest, match=told) as refused:
-        floatingips.check_address(one, [SUBNET, OTHER], 'field')
+        units.check_address(one, [SUBNET, OTHER], 'field')
     assert (refused.value.field, refused.value.message[:7]) == ('field', 'field: ')
 
 
 def test_address_of_a_network_without_subnets_is_refused() -> None:
     with pytest.raises(exceptions.BadRequest, match=r'a subnet of the network \(none\)'):
-        floatingips.check_address(ipaddress.IPv4Address('192.0.2.1'), [], 'field')
+        units.check_address(ipaddress.IPv4Address('192.0.2.1'), [], 'field')

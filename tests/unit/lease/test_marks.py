@@ -3,7 +3,7 @@
 
 import pytest
 
-from climate_networks.domain import marks
+from climate_networks import cloud
 
 
 @pytest.mark.parametrize(
@@ -12,25 +12,25 @@ from climate_networks.domain import marks
         ({}, False),
         ({'description': None, 'tags': []}, False),
         ({'description': 'mine', 'tags': ['blue']}, False),
-        ({'description': marks.mark('other')}, True),
-        ({'description': '', 'tags': ['blue', marks.tag('other')]}, True),
+        ({'description': cloud.mark('other')}, True),
+        ({'description': '', 'tags': ['blue', cloud.tag('other')]}, True),
     ],
 )
 def test_description_or_tag_marks_what_was_made_for_a_lease(found: dict, is_marked: bool) -> None:
-    assert marks.is_marked(found) == is_marked
+    assert cloud.is_marked(found) == is_marked
 
 
 @pytest.mark.parametrize(
     ('found', 'is_marked'),
     [
-        ({'description': marks.mark('r')}, True),
+        ({'description': cloud.mark('r')}, True),
         # Its owner changed the description; the tag is left.
-        ({'description': 'mine', 'tags': [marks.tag('r')]}, True),
-        ({'description': marks.mark('other'), 'tags': [marks.tag('other')]}, False),
+        ({'description': 'mine', 'tags': [cloud.tag('r')]}, True),
+        ({'description': cloud.mark('other'), 'tags': [cloud.tag('other')]}, False),
         ({}, False),
         # Another project copied the mark.
-        ({'description': marks.mark('r'), 'tags': [marks.tag('r')], 'project_id': 'q'}, False),
+        ({'description': cloud.mark('r'), 'tags': [cloud.tag('r')], 'project_id': 'q'}, False),
     ],
 )
 def test_mark_counts_for_its_reservation_in_its_project_only(found: dict, is_marked: bool) -> None:
-    assert marks.is_marked_for({'project_id': 'p', **found}, 'r', 'p') == is_marked
+    assert cloud.is_marked_for({'project_id': 'p', **found}, 'r', 'p') == is_marked

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_networks.domain import networks
-from climate_networks.domain.networks import Segment
+from climate_networks import units
+from climate_networks.units import Segment
 
 VLAN = {'network_type': 'vlan', 'physical_network': 'physnet1'}
 
@@ -29,7 +29,7 @@ VLAN = {'network_type': 'vlan', 'physical_network': 'physnet1'}
 def test_number_or_range_is_read_as_its_segments(
     values: dict[str, Any], last: Segment, count: int
 ) -> None:
-    field, found = networks.read_segments(values)
+    field, found = units.read_segments(values)
     assert (field, found[-1], len(found)) == ([*values][-1], last, count)
 
 
@@ -49,7 +49,7 @@ def test_what_is_no_segment_is_refused_with_what_is_right(
     values: dict[str, Any], field: str, told: str
 ) -> None:
     with pytest.raises(exceptions.BadRequest) as caught:
-        networks.read_segments(values)
+        units.read_segments(values)
     assert caught.value.field == field
     assert told in str(caught.value)
 
@@ -63,6 +63,6 @@ def test_segment_is_named_by_what_it_is() -> None:
 
 
 def test_extra_property_has_no_name_of_a_fact() -> None:
-    networks.check_extra({'switch': 'tor1'})
+    units.check_segment_properties({'switch': 'tor1'})
     with pytest.raises(exceptions.BadRequest, match='segment_id: is what the segment is'):
-        networks.check_extra({'segment_id': 5})
+        units.check_segment_properties({'segment_id': 5})

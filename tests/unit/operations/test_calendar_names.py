@@ -4,8 +4,8 @@
 import sqlalchemy as sa
 
 from climate_core.db import rows, tables, timeline_rows
-from climate_networks.db import networks
-from climate_networks.domain.networks import Segment
+from climate_networks import db
+from climate_networks.units import Segment
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
 from tests.support.world import World, at, executed, user
 
@@ -80,7 +80,7 @@ def test_address_that_was_given_up_is_named_no_more(any_world: World) -> None:
 def test_tunnel_and_a_floating_ip_of_its_owner_are_named(any_world: World) -> None:
     mixed = Mixed(any_world)
     unit = {'available': True, 'access': None}
-    any_world.database.write(networks.insert, [Segment('vxlan', None, 5)], unit, {})
+    any_world.database.write(db.insert_segments, [Segment('vxlan', None, 5)], unit, {})
     mixed.lease(NOW, LATER, [thing('instance'), a_network()])
     own = {'resource_type': 'held:floatingip', 'params': {'floatingips': [ADDRESSES[0]]}}
     with any_world.database.writer() as session:

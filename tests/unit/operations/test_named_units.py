@@ -8,8 +8,8 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.context import RequestContext
-from climate_networks.db import floatingips
-from climate_networks.operations.networks import NetworkOperations
+from climate_networks import db
+from climate_networks.operations import NetworkOperations
 from tests.support.mixed import NETWORK, Mixed, a_network, some_addresses
 from tests.support.world import World, user
 
@@ -24,7 +24,7 @@ PLACE = 'reservations[0].'
 def mixed(world: World) -> Mixed:
     made = Mixed(world)
     made.add_addresses(FIRST, SECOND, THIRD)
-    world.database.write(floatingips.insert, OTHER_NETWORK, {ELSEWHERE: 'subnet'})
+    world.database.write(db.insert_floatingips, OTHER_NETWORK, {ELSEWHERE: 'subnet'})
     made.add_segments(100, 101)
     return made
 
@@ -160,7 +160,7 @@ def test_number_of_a_segment_of_two_switches_can_be_named_twice(mixed: Mixed) ->
 
 
 def test_addresses_of_two_networks_are_no_address_twice(mixed: Mixed) -> None:
-    mixed.world.database.write(floatingips.insert, OTHER_NETWORK, {FIRST: 'subnet'})
+    mixed.world.database.write(db.insert_floatingips, OTHER_NETWORK, {FIRST: 'subnet'})
     other = {**addresses(FIRST), 'network_id': OTHER_NETWORK}
     assert mixed.lease(ONE, THREE, [addresses(FIRST), other])
 

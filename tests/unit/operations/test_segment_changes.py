@@ -8,9 +8,9 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.context import RequestContext
-from climate_networks.db import networks as db
-from climate_networks.domain.networks import RegisteredSegment, Segment
-from climate_networks.operations.networks import NetworkOperations
+from climate_networks import db
+from climate_networks.operations import NetworkOperations
+from climate_networks.units import RegisteredSegment, Segment
 from tests.support.mixed import Mixed, a_network
 from tests.support.world import World
 
@@ -25,10 +25,10 @@ class Operators:
         self._operations = NetworkOperations(world.database, None)  # type: ignore[arg-type]
         unit = {'available': True, 'access': None}
         made = [Segment('vlan', 'physnet1', 100)]
-        (self.id,) = world.database.write(db.insert, made, unit, {})
+        (self.id,) = world.database.write(db.insert_segments, made, unit, {})
 
     def read(self) -> RegisteredSegment:
-        return self._database.read(db.get, self.id)
+        return self._database.read(db.get_segment, self.id)
 
     def change(self, **values: Any) -> None:
         self._operations.update_network(OPERATOR, self.id, values)

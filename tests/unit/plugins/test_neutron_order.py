@@ -7,10 +7,9 @@ from climate_common import resource_types
 from climate_core.engine import attempts
 from climate_core.lease import model
 from climate_core.lease.transitions import Outcome, Result
-from climate_networks.plugins.floatingip.held import HeldFloatingIpPlugin
-from climate_networks.plugins.floatingip.plugin import FloatingIpPlugin
+from climate_networks.plugins.floatingips import FloatingIpPlugin, HeldFloatingIpPlugin
 from climate_networks.plugins.made_in_neutron import MadeInNeutronPlugin
-from climate_networks.plugins.network.plugin import NetworkPlugin
+from climate_networks.plugins.networks import NetworkPlugin
 from tests.support.world import NOON
 
 ADDRESSES, NETWORKS = (FloatingIpPlugin, HeldFloatingIpPlugin), (NetworkPlugin,)

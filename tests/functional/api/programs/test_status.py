@@ -14,9 +14,9 @@ from climate_core.cmd import status
 from climate_core.context import RequestContext
 from climate_core.db.engine import Database
 from climate_hosts.operations.hosts import HostOperations
-from climate_networks.db import floatingips, networks
-from climate_networks.domain.marks import mark
-from climate_networks.domain.networks import Segment
+from climate_networks import db
+from climate_networks.cloud import mark
+from climate_networks.units import Segment
 from tests.functional.api.programs.checked import READY, check, words
 from tests.support.fakes import cinder, cloud_server, neutron, neutron_networks, settings
 
@@ -131,12 +131,12 @@ def test_status_says_what_neutron_may_give_to_others(
     configure_cloud(file, hosts_cloud)
     assert check(file) == 0
     assert 'No floating IP is set apart for leases.' in ' '.join(words(capsys))
-    database.write(floatingips.insert, neutron.PUBLIC, {'203.0.113.20': neutron.SUBNET})
+    database.write(db.insert_floatingips, neutron.PUBLIC, {'203.0.113.20': neutron.SUBNET})
     assert check(file) == 0
     said = ' '.join(words(capsys))
     assert 'the manager of any project can create a floating IP with an address' in said
     # As if the pool had become larger since then.
-    database.write(floatingips.insert, neutron.PUBLIC, {'203.0.113.205': neutron.SUBNET})
+    database.write(db.insert_floatingips, neutron.PUBLIC, {'203.0.113.205': neutron.SUBNET})
     assert check(file) == 1
     said = ' '.join(words(capsys))
     assert 'Floating IP 203.0.113.205: 203.0.113.205 is in the allocation pool' in said
@@ -174,7 +174,7 @@ def test_status_says_which_segments_others_have(
     segments = [Segment('vlan', 'physnet1', number) for number in (100, 101)]
     segments.append(Segment('vxlan', None, 100))
     for each in segments:
-        database.write(networks.insert, [each], {'available': True, 'access': None}, {})
+        database.write(db.insert_segments, [each], {'available': True, 'access': None}, {})
     for number, description in ((100, 'mine'), (101, mark('reservation'))):
         provider = {'network_type': 'vlan', 'physical_network': 'physnet1'}
         provider |= {'segmentation_id': number}

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Network segments that are set apart for leases, of each of which a network is made. Pure."""
+"""Floating IPs and network segments that operators register for leases. Pure."""
 
 import dataclasses
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -9,14 +10,106 @@ from typing import Any, Final
 from climate_core import exceptions
 from climate_core.lease import unit_properties
 
+#: The kind of the units of floating IPs.
+FLOATING_IP_KIND: Final = 'floating IP'
+#: So many addresses are set apart by one request at most.
+MAX_ADDRESSES: Final = 256
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FloatingIp:
+    """An address of an external network that is promised to leases.
+
+    :param id: of its unit in the calendar
+    :param available: whether it takes new promises
+    """
+
+    id: int
+    network_id: str
+    subnet_id: str
+    address: str
+    available: bool
+    created_at: datetime
+
+
+def read_addresses(values: dict[str, Any]) -> tuple[str, list[ipaddress.IPv4Address]]:
+    """Return the addresses of a request to set some apart, and the field that has them.
+
+    :param values: ``floating_ip_address``, or ``floating_ip_range`` as ``first-last``
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    field = 'floating_ip_range' if 'floating_ip_range' in values else 'floating_ip_address'
+    ends = values[field].split('-') if field == 'floating_ip_range' else [values[field]]
+    try:
+        first, last = (ipaddress.IPv4Address(each.strip()) for each in (ends[0], ends[-1]))
+    except ValueError as exc:
+        raise exceptions.BadRequest(
+            f'{field}: must be {_ACCEPTED[field]}; {exc}.', field=field
+        ) from exc
+    if len(ends) != len(_ACCEPTED[field].split('-')) or last < first:
+        raise exceptions.BadRequest(
+            f'{field}: must be {_ACCEPTED[field]}, the first address not after the last.',
+            field=field,
+        )
+    count = int(last) - int(first) + 1
+    if count > MAX_ADDRESSES:
+        raise exceptions.BadRequest(
+            f'{field}: must have {MAX_ADDRESSES} addresses at most, not {count}. Set them apart in parts.',
+            field=field,
+        )
+    return field, [first + number for number in range(count)]
+
+
+#: What would be right.
+_ACCEPTED: Final = {
+    'floating_ip_address': 'an IPv4 address, as 203.0.113.20',
+    'floating_ip_range': 'two IPv4 addresses, as 203.0.113.20-203.0.113.99',
+}
+
+
+def check_address(
+    address: ipaddress.IPv4Address, subnets: Sequence[dict[str, Any]], field: str
+) -> str:
+    """Refuse an address that Neutron may give to others; return the id of its subnet.
+
+    :param subnets: all of the external network, as Neutron shows them
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    for subnet in subnets:
+        network = ipaddress.ip_network(subnet['cidr'])
+        if address not in network:
+            continue
+        if address in (network.network_address, network.broadcast_address):
+            raise _reject_address(field, f'{address} is no address of a single host in {network}.')
+        if subnet['gateway_ip'] == str(address):
+            # Neutron gives it out all the same (neutron 29).
+            raise _reject_address(field, f'{address} is the gateway of subnet {subnet["id"]}.')
+        for pool in subnet['allocation_pools']:
+            first, last = (ipaddress.ip_address(pool[name]) for name in ('start', 'end'))
+            if int(first) <= int(address) <= int(last):
+                raise _reject_address(
+                    field,
+                    f'{address} is in the allocation pool {first}-{last} of subnet '
+                    f'{subnet["id"]}, from which anybody may get it. Take it out of the pool '
+                    'first.',
+                )
+        return str(subnet['id'])
+    listed = ', '.join(sorted(each['cidr'] for each in subnets)) or 'none'
+    raise _reject_address(field, f'{address} must be in a subnet of the network ({listed}).')
+
+
+def _reject_address(field: str, text: str) -> exceptions.BadRequest:
+    return exceptions.BadRequest(f'{field}: {text}', field=field)
+
+
 #: The kind of the units of network segments.
-KIND: Final = 'network segment'
+SEGMENT_KIND: Final = 'network segment'
 #: What a plugin keeps of the network that was made: its id.
-MADE: Final = 'network_id'
+NETWORK_ID: Final = 'network_id'
 #: So many segments are set apart by one request at most.
-MOST: Final = 256
+MAX_SEGMENTS: Final = 256
 #: The types of networks whose segments have numbers -> the highest of these. The lowest is 1.
-TYPES: Final[Mapping[str, int]] = {
+NETWORK_TYPES: Final[Mapping[str, int]] = {
     'vlan': 4094,
     'vxlan': 2**24 - 1,
     'geneve': 2**24 - 1,
@@ -25,11 +118,11 @@ TYPES: Final[Mapping[str, int]] = {
 #: The type whose segments are of a physical network; the others go through tunnels.
 VLAN: Final = 'vlan'
 #: What a segment is, and filters may ask for.
-FACTS: Final = ('network_type', 'physical_network', 'segment_id')
+SEGMENT_FACTS: Final = ('network_type', 'physical_network', 'segment_id')
 #: What the API shows of a segment, or its clients send, by other means than an extra property.
-OWN_FIELDS: Final = frozenset(
+_SEGMENT_FIELDS: Final = frozenset(
     {
-        *FACTS,
+        *SEGMENT_FACTS,
         'id',
         'network_id',
         'segment_range',
@@ -123,11 +216,11 @@ def read_segments(values: Mapping[str, Any]) -> tuple[str, list[Segment]]:
             field='physical_network',
         )
     field = 'segment_range' if 'segment_range' in values else 'segment_id'
-    numbers = _numbers(field, str(values[field]), TYPES[network_type])
+    numbers = _read_segment_ids(field, str(values[field]), NETWORK_TYPES[network_type])
     return field, [Segment(network_type, physical_network or None, each) for each in numbers]
 
 
-def _numbers(field: str, text: str, highest: int) -> range:
+def _read_segment_ids(field: str, text: str, highest: int) -> range:
     ends = [each.strip() for each in text.split('-')]
     right = f'two numbers from 1 to {highest}, as 100-199, the first not after the last'
     if field == 'segment_id':
@@ -136,9 +229,9 @@ def _numbers(field: str, text: str, highest: int) -> range:
     first, last = (int(ends[0]), int(ends[-1])) if fine else (0, 0)
     if len(ends) != (1 if field == 'segment_id' else 2) or not 1 <= first <= last <= highest:
         raise exceptions.BadRequest(f'{field}: must be {right}.', field=field)
-    if last - first >= MOST:
+    if last - first >= MAX_SEGMENTS:
         raise exceptions.BadRequest(
-            f'{field}: must have {MOST} segments at most, not {last - first + 1}. Set them '
+            f'{field}: must have {MAX_SEGMENTS} segments at most, not {last - first + 1}. Set them '
             'apart in parts.',
             field=field,
         )
@@ -177,11 +270,11 @@ def describe_range(segment: Segment, found: Mapping[str, Any], project_id: str) 
     )
 
 
-def check_extra(extra: Mapping[str, Any]) -> None:
+def check_segment_properties(extra: Mapping[str, Any]) -> None:
     """Refuse extra properties whose names are no names, or those of something else.
 
     :raises climate_core.exceptions.BadRequest: naming the field
     """
     unit_properties.check_extra_names(
-        extra, OWN_FIELDS, 'is what the segment is, or what the API shows of it'
+        extra, _SEGMENT_FIELDS, 'is what the segment is, or what the API shows of it'
     )

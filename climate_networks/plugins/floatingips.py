@@ -12,8 +12,10 @@ creation and the moment at which its id is saved.
 
 import collections
 import dataclasses
+import datetime
 import ipaddress
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, resource_types, words
@@ -21,11 +23,12 @@ from climate_core import exceptions
 from climate_core.calendar.model import AllocationRequest, Demand, Shortage, Unit
 from climate_core.cloud import errors, neutron
 from climate_core.lease.states import ReservationStatus
-from climate_core.plugins import calendar_plugin
+from climate_core.plugins import calendar_plugin, parent_stacks, prebuilt_plugin
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
-from climate_networks.cloud import floatingips
-from climate_networks.domain.floatingips import KIND
+from climate_core.plugins.step_context import EndContext, StepContext
+from climate_networks import cloud
 from climate_networks.plugins import made_in_neutron
+from climate_networks.units import FLOATING_IP_KIND
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -69,7 +72,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
     # Servers and stacks use addresses, and a template may use one before it exists: they are there
     # before them, and are gone after them.
     rank = 3
-    unit_kind = KIND
+    unit_kind = FLOATING_IP_KIND
     amount_field = 'amount'
     noun = 'floating IPs'
     neutron_noun = 'floatingip'
@@ -105,7 +108,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
             )
 
         return Demand(
-            kind=KIND,
+            kind=FLOATING_IP_KIND,
             least=amount,
             most=amount,
             matches=matches,
@@ -143,7 +146,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         due = [address for address, wait in waits.items() if wait is None]
         if due:
             network_id = reservation.params['network_id']
-            found = floatingips.find(self.cloud.service(), network_id, due)
+            found = cloud.find_floatingips(self.cloud.service(), network_id, due)
             for address in due:
                 waits[address] = self._make(lease, reservation, address, found.get(address), made)
         wait = next((each for each in waits.values() if each is not None), None)
@@ -169,8 +172,8 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
             plural=self.noun,
             name=address,
             values={'floating_network_id': network_id, 'floating_ip_address': address},
-            find=lambda: floatingips.find(conn, network_id, [address]).get(address),
-            find_holder=lambda: floatingips.used_addresses(conn, network_id, [address]),
+            find=lambda: cloud.find_floatingips(conn, network_id, [address]).get(address),
+            find_holder=lambda: cloud.find_used_addresses(conn, network_id, [address]),
         )
         try:
             there = made_in_neutron.make(conn, wanted, lease, reservation, found, made.values())
@@ -218,7 +221,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         All of it is known: nothing is given back of a reservation that is not awake as a whole.
         """
         made, network_id = _made(reservation), reservation.params['network_id']
-        found = floatingips.find(self.cloud.service(), network_id, made)
+        found = cloud.find_floatingips(self.cloud.service(), network_id, made)
         return {address: each for address, each in found.items() if each['id'] == made[address]}
 
     def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
@@ -233,7 +236,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         conn, made = self.cloud.service(), _made(reservation)
         promises = (*reservation.allocations, *reservation.released)
         addresses = {*made, *map(_address, promises)}
-        found = floatingips.find(conn, reservation.params['network_id'], addresses).values()
+        found = cloud.find_floatingips(conn, reservation.params['network_id'], addresses).values()
         known = made.values()
         self._delete(
             [e['id'] for e in found if made_in_neutron.is_ours(e, lease, reservation, known)]
@@ -242,7 +245,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
 
     def _delete(self, ids: Collection[str]) -> None:
         conn = self.cloud.service()
-        made_in_neutron.delete_all(lambda each: floatingips.delete(conn, each), ids)
+        made_in_neutron.delete_all(lambda each: cloud.delete_floatingip(conn, each), ids)
 
     def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
         """Find reservations all of whose floating IPs are gone: the others still are to be ended.
@@ -255,7 +258,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
             return {}
         conn = self.cloud.service()
         # Without the right to see every project each floating IP would look gone.
-        floatingips.check_all_visible(conn)
+        cloud.check_all_floatingips_visible(conn)
         there = neutron.find_existing(conn, self.neutron_noun, ids)
         return {
             reservation_id: f'Deleted in Neutron: {", ".join(sorted(each))}.'
@@ -264,7 +267,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         }
 
     def discard(self, resource_id: str) -> None:
-        floatingips.delete(self.cloud.service(), resource_id)
+        cloud.delete_floatingip(self.cloud.service(), resource_id)
 
 
 def _lacking(units: Iterable[Unit], network_id: str, required: Collection[str]) -> Shortage:
@@ -300,3 +303,77 @@ def _is_used(floating_ip: Mapping[str, Any]) -> bool:
 def _made(reservation: 'Reservation') -> dict[str, str]:
     """Return the ids of the floating IPs that are known to be made, by their addresses."""
     return dict((reservation.progress or {}).get(_MADE, {}))
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+    from climate_core.context import RequestContext
+    from climate_core.lease.model import Reservation
+
+_CHOICES = [
+    ('delete', 'Delete it, also while it is associated or has port forwardings.'),
+    ('nothing', 'Leave it as it is.'),
+]
+
+
+class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
+    """Hold floating IPs that are there."""
+
+    resource_type = resource_types.HELD_FLOATING_IP
+    title = 'Floating IP of its owner'
+    service = 'neutron'
+    description = 'A floating IP that you have, which is deleted at the end of its lease.'
+    options = (prebuilt_plugin.on_end_option(_CHOICES, 'floating IP of its owner'),)
+    schema: ClassVar[Mapping[str, Any]] = {
+        **prebuilt_plugin.end_action_schema(_CHOICES),
+        **parent_stacks.STACK_ID_SCHEMA,
+    }
+    # Servers and stacks use addresses: they are there before them, and are gone after them.
+    rank = 3
+    calls: ClassVar[Any] = cloud
+    gone = 'The floating IP was deleted'
+
+    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
+        # As Neutron writes it.
+        wanted = str(uuid.UUID(values['resource_id']))
+        with errors.for_user('resource_id'):
+            found = cloud.get_floatingip(self.cloud.user(context), wanted)
+            if found['project_id'] != context.project_id:
+                raise errors.Gone(f'There is no floating IP {wanted} in this project.')
+        if cloud.is_marked(found):
+            raise exceptions.BadRequest(
+                f'The floating IP {wanted} was made for a lease and ends with that. Only one that '
+                'you have made yourself can be reserved.',
+                field='resource_id',
+            )
+        shown = {'floatingips': [found['floating_ip_address']]}
+        return ReservedResource(
+            wanted,
+            {**self._params(values), **shown},
+            {amounts.FLOATING_IPS: 1},
+            parent_id=values.get(parent_stacks.STACK_ID_KEY),
+        )
+
+    def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
+        """Block stacks, whose templates may use it. Servers get addresses after their start."""
+        return other.resource_type == resource_types.STACK
+
+    def _wake(self, context: StepContext, found: Mapping[str, Any]) -> PollAgain | None:
+        """Do nothing: that it is there was all there is to find out."""
+
+    def _end(self, context: EndContext, found: Mapping[str, Any]) -> PollAgain | None:  # noqa: ARG002
+        if context.on_end == 'delete':
+            cloud.delete_floatingip(context.conn, context.resource_id)
+        return None
+
+    def _seen(
+        self,
+        conn: 'connections.Connection',
+        ids: Collection[str],
+        listed: Callable[[], set[str]],  # noqa: ARG002
+    ) -> set[str]:
+        # Those of leases are few among all that a cloud has.
+        return neutron.find_existing(conn, 'floatingip', ids)
+
+    def _reserved_since(self, found: Mapping[str, Any]) -> datetime.datetime | None:  # noqa: ARG002
+        return None

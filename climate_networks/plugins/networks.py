@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``network``: a network on a segment of its own, which the calendar promises.
+"""Tear a network of a lease down, with all that others have put into it.
 
-Which segment is known when the lease is made, so that a switch or a stitching port can be
-prepared. At the start the network is created in the project of the lease; subnets are its owner's
-business. At the end it is torn down with all that is in it, and its segment is promised to the
-next lease only when that is done. Neutron is asked with the rights of the service: owners may not
-choose a segment, and ports of other projects may be in the way.
+Ports that anybody has there go first, which drops what floating IPs and port forwardings have of
+them; a router can give a subnet up only then. What Neutron refuses keeps nothing else from being
+done: it is told, and tried again.
 
-Only what was made for the reservation is ever deleted: what has the id that is remembered, or the
-mark that it was created with, never whatever is on its segment.
+The owner of a network may create ports in it that say they are of a router or of another part of
+the network, and are not. They are found when the network cannot be deleted, and go then.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, limits, resource_types
@@ -21,11 +20,44 @@ from climate_core.calendar.model import AllocationRequest, Demand, Shortage, Uni
 from climate_core.cloud import errors, neutron
 from climate_core.plugins import calendar_plugin, filters
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
-from climate_networks.cloud import segments
-from climate_networks.domain import marks
-from climate_networks.domain.networks import FACTS, KIND, MADE, TYPES, Segment
+from climate_networks import cloud
 from climate_networks.plugins import made_in_neutron
-from climate_networks.plugins.network import teardown
+from climate_networks.units import NETWORK_ID, NETWORK_TYPES, SEGMENT_FACTS, SEGMENT_KIND, Segment
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+
+def tear_down(conn: 'connections.Connection', network_id: str) -> None:
+    """Delete a network with its ports and router interfaces; one that is gone is fine.
+
+    :raises climate_core.exceptions.Transient: Neutron refuses a part; the rest is done
+    """
+    ports = neutron.list_ports(conn, network_id)
+    used = [
+        each for each in ports if not each['device_owner'].startswith(neutron.NETWORK_PORT_PREFIX)
+    ]
+    interfaces = [each for each in ports if each['device_owner'] in neutron.ROUTER_INTERFACES]
+    steps: list[Callable[[], None]] = [
+        *(functools.partial(neutron.delete_port, conn, each) for each in used),
+        *(functools.partial(neutron.remove_interface, conn, each) for each in interfaces),
+    ]
+    made_in_neutron.delete_all(lambda step: step(), steps)
+    try:
+        neutron.delete_network(conn, network_id)
+    except errors.Busy:
+        _delete_rest(conn, network_id)
+        neutron.delete_network(conn, network_id)
+
+
+def _delete_rest(conn: 'connections.Connection', network_id: str) -> None:
+    """Delete the ports that are left in a network whose routers have given it up."""
+    left = neutron.list_ports(conn, network_id)
+    made_in_neutron.delete_all(
+        lambda port: neutron.force_delete_port(conn, port),
+        [each for each in left if each['device_owner'] not in neutron.DELETED_WITH_NETWORK],
+    )
+
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -64,7 +96,7 @@ _OF_OWNER: Final[Mapping[str, Any]] = {
 _FILTERS: Final[Mapping[str, Any]] = {
     'network_type': {
         'type': ['string', 'null'],
-        'enum': [*TYPES, None],
+        'enum': [*NETWORK_TYPES, None],
         'description': 'The type of the segment; by default any.',
     },
     'physical_network': {
@@ -76,7 +108,7 @@ _FILTERS: Final[Mapping[str, Any]] = {
     'segment_id': {
         'type': ['integer', 'null'],
         'minimum': 1,
-        'maximum': max(TYPES.values()),
+        'maximum': max(NETWORK_TYPES.values()),
         'description': 'The number of the segment; by default any.',
     },
     'network_properties': {**filters.SCHEMA['resource_properties']},
@@ -104,7 +136,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     )
     # Servers and stacks use networks: they are there before them, and are gone after them.
     rank = 4
-    unit_kind = KIND
+    unit_kind = SEGMENT_KIND
     amount_field = 'resource_type'
     noun = f'{_NOUN}s'
     neutron_noun = 'network'
@@ -123,7 +155,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         wanted = filters.compile_filter(_conditions(params), _NOUN, _EXAMPLES)
-        facts = {name: params[name] for name in FACTS if params.get(name) is not None}
+        facts = {name: params[name] for name in SEGMENT_FACTS if params.get(name) is not None}
 
         def admits(unit: Unit) -> bool:
             return calendar_plugin.admits_owner(params, unit)
@@ -142,7 +174,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             return wanted.lacking(every)
 
         return Demand(
-            kind=KIND,
+            kind=SEGMENT_KIND,
             least=1,
             most=1,
             matches=matches,
@@ -167,7 +199,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
                 )
         if reservation.params.get('segment_id') is not None:
             wanted = dataclasses.replace(wanted, field='segment_id')
-        if MADE not in kept:
+        if NETWORK_ID not in kept:
             return wanted
         had = {each.unit_id for each in reservation.allocations}
         demand = dataclasses.replace(wanted.demand, matches=lambda unit: unit.id in had)
@@ -180,7 +212,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             does not know such a segment
         """
         self._check_allocated(reservation)
-        if reservation.progress and MADE in reservation.progress:
+        if reservation.progress and NETWORK_ID in reservation.progress:
             return Done(reservation.progress)
         (allocation,) = reservation.allocations
         segment = Segment.of(allocation.unit)
@@ -197,9 +229,9 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             noun=self.neutron_noun,
             plural='networks',
             name=str(segment),
-            values={'name': params['network_name'], **segments.provider(segment)},
+            values={'name': params['network_name'], **cloud.provider_attributes(segment)},
             tags=params['network_tags'] or (),
-            find=lambda: segments.find(conn, segment),
+            find=lambda: cloud.find_network(conn, segment),
             # Only networks have segments, and all are seen.
             find_holder=dict,
         )
@@ -213,11 +245,11 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             return there
         made = str(there['id'])
         described = params['network_description']
-        if described and there['description'] == marks.mark(reservation.id):
+        if described and there['description'] == cloud.mark(reservation.id):
             # By now it is known by its tag.
             neutron.update(conn, self.neutron_noun, made, {'description': described})
         chosen_by = {name: params[name] for name in _FILTERS}
-        return Done({MADE: made, _CHOSEN_BY: chosen_by})
+        return Done({NETWORK_ID: made, _CHOSEN_BY: chosen_by})
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
         """Block servers and stacks, which may use it; hosts, volumes and addresses do not."""
@@ -227,15 +259,17 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         """Tear the network down, with all that is in it."""
         conn = self.cloud.service()
         for each in self._made(lease, reservation):
-            teardown.tear_down(conn, each)
+            tear_down(conn, each)
         return None
 
     def _made(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
         """Return the ids of what was made; asks Neutron if none is known."""
-        if reservation.progress and MADE in reservation.progress:
-            return [reservation.progress[MADE]]
+        if reservation.progress and NETWORK_ID in reservation.progress:
+            return [reservation.progress[NETWORK_ID]]
         promises = (*reservation.allocations, *reservation.released)
-        found = [segments.find(self.cloud.service(), Segment.of(each.unit)) for each in promises]
+        found = [
+            cloud.find_network(self.cloud.service(), Segment.of(each.unit)) for each in promises
+        ]
         return [
             str(each['id'])
             for each in found
@@ -243,7 +277,11 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         ]
 
     def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
-        made = {e.id: e.progress[MADE] for e in reservations if e.progress and MADE in e.progress}
+        made = {
+            e.id: e.progress[NETWORK_ID]
+            for e in reservations
+            if e.progress and NETWORK_ID in e.progress
+        }
         if not made:
             return {}
         names = {each.id: each.params['network_name'] for each in reservations}
@@ -259,7 +297,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         }
 
     def discard(self, resource_id: str) -> None:
-        teardown.tear_down(self.cloud.service(), resource_id)
+        tear_down(self.cloud.service(), resource_id)
 
 
 def _conditions(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls to Neutron about floating IPs and network segments of leases.
+
+Every function takes the connection whose rights it uses and raises the exceptions of
+:mod:`climate_core.cloud.errors`. Facts: Networking API v2.0; neutron 29.0.0.
+"""
+
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from climate_core.cloud import errors, neutron
+from climate_core.cloud.neutron import NEUTRON
+
+#: What the descriptions and the tags begin with of what leases have.
+_MARK: Final = 'climate:'
+_TAG: Final = 'reservation:'
+
+
+def mark(reservation_id: str) -> str:
+    """Return the description that something of a reservation is created with.
+
+    It is there from the first moment on, but its owner may change it.
+    """
+    return f'{_MARK}{reservation_id}'
+
+
+def tag(reservation_id: str) -> str:
+    """Return the tag of something of a reservation, by which python-chi finds it, too."""
+    return f'{_TAG}{reservation_id}'
+
+
+def reservation_of(found: Mapping[str, Any]) -> tuple[str, bool] | None:
+    """Return for which reservation something was made, and whether its description says so.
+
+    A tag alone may be of Blazar, which has the same one.
+
+    :param found: it, as Neutron shows it; None: it was made for none
+    """
+    described = found.get('description') or ''
+    if described.startswith(_MARK):
+        return described.removeprefix(_MARK), True
+    tags = (each for each in found.get('tags', ()) if each.startswith(_TAG))
+    tagged = next(tags, None)
+    return None if tagged is None else (tagged.removeprefix(_TAG), False)
+
+
+def is_marked(found: Mapping[str, Any]) -> bool:
+    """Tell whether something was made for any lease.
+
+    :param found: it, as Neutron shows it
+    """
+    tags = found.get('tags', ())
+    return (found.get('description') or '').startswith(_MARK) or any(
+        each.startswith(_TAG) for each in tags
+    )
+
+
+def is_marked_for(found: Mapping[str, Any], reservation_id: str, project_id: str) -> bool:
+    """Tell whether something of a project was made for a reservation.
+
+    :param found: it, as Neutron shows it
+    """
+    marked = found.get('description') == mark(reservation_id)
+    tagged = tag(reservation_id) in found.get('tags', ())
+    return bool(found['project_id'] == project_id and (marked or tagged))
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+#: So many addresses are in one URL: all are read by a web server that takes 8 KiB.
+_ADDRESSES_PER_CALL: Final = 100
+
+
+def find_floatingips(
+    conn: 'connections.Connection', network_id: str, addresses: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """Return the floating IPs that have these addresses of a network, by the addresses."""
+    found: dict[str, dict[str, Any]] = {}
+    for part in _split_addresses(addresses):
+        query = {'floating_network_id': network_id, 'floating_ip_address': part}
+        listed = NEUTRON.pages(conn, '/floatingips', 'floatingips', query)
+        found |= {each['floating_ip_address']: each for each in listed}
+    return found
+
+
+def get_floatingip(conn: 'connections.Connection', floating_ip_id: str) -> dict[str, Any]:
+    """Return a floating IP; Gone if there is none that these rights see."""
+    found: dict[str, Any] = NEUTRON.read(conn, f'/floatingips/{floating_ip_id}', 'floatingip')
+    return found
+
+
+def project_of_floatingip(floating_ip: Mapping[str, Any]) -> str:
+    """Return the project of a floating IP."""
+    return str(floating_ip['project_id'])
+
+
+def list_floatingip_ids(conn: 'connections.Connection') -> Iterator[str]:
+    """Yield the ids of all floating IPs, one call for each page."""
+    pages = NEUTRON.pages(conn, '/floatingips', 'floatingips', {'fields': 'id'})
+    return (each['id'] for each in pages)
+
+
+def check_all_floatingips_visible(conn: 'connections.Connection') -> None:
+    """Raise Refused if these rights do not see the floating IPs of every project."""
+    neutron.check_all_visible(conn, 'floating IPs')
+
+
+def delete_floatingip(conn: 'connections.Connection', floating_ip_id: str) -> None:
+    """Delete a floating IP, also while it is associated; one that is gone is fine.
+
+    Port forwardings keep it from that, so they go first
+    (neutron/services/portforwarding/pf_plugin.py:181).
+    """
+    path = f'/floatingips/{floating_ip_id}'
+    with contextlib.suppress(errors.Gone):
+        try:
+            NEUTRON.request(conn, 'DELETE', path)
+        except errors.Busy:
+            forwardings = f'{path}/port_forwardings'
+            for each in [*NEUTRON.pages(conn, forwardings, 'port_forwardings', {})]:
+                with contextlib.suppress(errors.Gone):
+                    NEUTRON.request(conn, 'DELETE', f'{forwardings}/{each["id"]}')
+            NEUTRON.request(conn, 'DELETE', path)
+
+
+def get_network(conn: 'connections.Connection', network_id: str) -> dict[str, Any]:
+    """Return a network; Gone if there is none."""
+    found: dict[str, Any] = NEUTRON.read(conn, f'/networks/{network_id}', 'network')
+    return found
+
+
+def list_subnets(conn: 'connections.Connection', network_id: str) -> list[dict[str, Any]]:
+    """Return the subnets of a network that have IPv4 addresses."""
+    query = {'network_id': network_id, 'ip_version': 4}
+    return list(NEUTRON.pages(conn, '/subnets', 'subnets', query))
+
+
+def find_used_addresses(
+    conn: 'connections.Connection', network_id: str, addresses: Collection[str]
+) -> dict[str, str]:
+    """Return which of these addresses of a network ports have, and what each of those is for.
+
+    A floating IP has a port on its network, too.
+    """
+    found: dict[str, str] = {}
+    for part in _split_addresses(addresses):
+        fixed = [f'ip_address={each}' for each in part]
+        query = {'network_id': network_id, 'fixed_ips': fixed}
+        for port in NEUTRON.pages(conn, '/ports', 'ports', query):
+            owner = port['device_owner'] or f'port {port["id"]}'
+            found |= {each['ip_address']: owner for each in port['fixed_ips']}
+    return {address: owner for address, owner in found.items() if address in addresses}
+
+
+def _split_addresses(addresses: Collection[str]) -> Iterator[list[str]]:
+    listed = sorted(addresses)
+    for first in range(0, len(listed), _ADDRESSES_PER_CALL):
+        yield listed[first : first + _ADDRESSES_PER_CALL]
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+    from climate_networks.units import Segment
+
+#: No VLAN has this number: Neutron makes no network of it.
+_INVALID_VLAN: Final = 4095
+#: What Neutron does not know of a segment -> how it says so.
+_UNKNOWN_MESSAGES: Final = {
+    'network_type': "network_type value '{network_type}' not supported",
+    'physical_network': "physical_network '{physical_network}' unknown",
+}
+
+
+def provider_attributes(segment: 'Segment') -> dict[str, Any]:
+    """Return a segment in the words of Neutron."""
+    named = {f'provider:{name}': value for name, value in segment.facts.items() if value}
+    named['provider:segmentation_id'] = named.pop('provider:segment_id')
+    return named
+
+
+def find_network(conn: 'connections.Connection', segment: 'Segment') -> dict[str, Any] | None:
+    """Return the network of a segment; None if there is none that these rights see."""
+    wanted = provider_attributes(segment)
+    # Neutron leaves out filters and fields that these rights may not read.
+    for each in NEUTRON.pages(conn, '/networks', 'networks', wanted):
+        if wanted.items() <= each.items():
+            return each
+    return None
+
+
+def find_used_segments(
+    conn: 'connections.Connection', segments: Collection['Segment']
+) -> dict['Segment', dict[str, Any]]:
+    """Return which of some segments of one type networks have, and these.
+
+    :param segments: all of the same physical network
+    """
+    by_number = {each.segment_id: each for each in segments}
+    wanted = provider_attributes(next(iter(segments)))
+    if len(segments) > 1:
+        del wanted['provider:segmentation_id']
+    found = {}
+    for each in NEUTRON.pages(conn, '/networks', 'networks', wanted):
+        segment = by_number.get(each.get('provider:segmentation_id', 0))
+        if segment is not None and provider_attributes(segment).items() <= each.items():
+            found[segment] = each
+    return found
+
+
+def find_unknown_attribute(conn: 'connections.Connection', segment: 'Segment') -> str | None:
+    """Return the name of what Neutron does not know of a segment; None: it knows all of it.
+
+    Neutron lists neither its types nor its physical networks. It is asked for a network that it
+    refuses in every case, and refuses what it does not know first
+    (neutron/plugins/ml2/managers.py:validate_provider_segment). Other words than those of
+    neutron 29 are taken for yes.
+
+    :returns: ``network_type`` or ``physical_network``
+    """
+    wanted = {'provider:network_type': segment.network_type, 'provider:physical_network': 'none'}
+    if segment.physical_network:
+        wanted |= provider_attributes(segment) | {'provider:segmentation_id': _INVALID_VLAN}
+    response = NEUTRON.send(conn, 'POST', '/networks', {'network': {'name': 'none', **wanted}})
+    if response.status_code not in (400, 409):
+        made = errors.read_response(response, NEUTRON.name, 'network')
+        NEUTRON.request(conn, 'DELETE', f'/networks/{made["id"]}')
+        return None
+    told = errors.error_message(response)
+    found = (
+        name for name, text in _UNKNOWN_MESSAGES.items() if text.format(**segment.facts) in told
+    )
+    return next(found, None)
+
+
+def list_segment_ranges(conn: 'connections.Connection') -> list[dict[str, Any]]:
+    """Return the ranges from which Neutron chooses segments.
+
+    It has none to show without its plugin ``network_segment_range``, or without the right to see
+    them.
+    """
+    path = '/network-segment-ranges'
+    with contextlib.suppress(errors.Gone, errors.Refused):
+        return list(NEUTRON.pages(conn, path, 'network_segment_ranges', {}))
+    return []

@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Register floating IPs and network segments for leases, as operators ask, and remove them.
+
+Neutron is only read, with the rights of the service: operators keep addresses out of the
+allocation pools, and segments out of the ranges that Neutron chooses from.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import orm
+
+from climate_core import exceptions
+from climate_core.calendar.model import Access
+from climate_core.cloud import errors
+from climate_core.context import RequestContext
+from climate_core.db import extra_properties
+from climate_core.db.engine import Database
+from climate_core.operations.operator_registration import (
+    check_unallocated,
+    check_unregistered,
+    reject_duplicates,
+    require_services,
+)
+from climate_core.operations.services import ServiceConnector
+from climate_networks import cloud as climate_networks_cloud
+from climate_networks import cloud as cloud_floatingips
+from climate_networks import db, units
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+
+@dataclasses.dataclass
+class FloatingIpOperations:
+    """Do what operators ask of floating IPs."""
+
+    database: Database
+    cloud: ServiceConnector
+
+    def create_floatingips(
+        self,
+        context: RequestContext,  # noqa: ARG002
+        values: Mapping[str, Any],
+    ) -> list[int]:
+        """Set addresses of an external network apart for leases, all of them or none.
+
+        :param values: ``floating_network_id``, and ``floating_ip_address`` or
+            ``floating_ip_range``
+        :returns: their ids, in the order of the addresses
+        :raises climate_core.exceptions.BadRequest: naming the field
+        :raises climate_core.exceptions.FloatingIpInUse: a port has one of them
+        :raises climate_core.exceptions.FloatingIpExists: one is set apart already
+        :raises climate_core.exceptions.ServiceUnavailable: Neutron does not answer, or does not
+            let the service user ask
+        """
+        field, addresses = units.read_addresses(dict(values))
+        network_id = values['floating_network_id']
+        there = self.database.read(db.find_registered_addresses, network_id, map(str, addresses))
+        check_unregistered(exceptions.FloatingIpExists, field, there)
+        conn = self.cloud.service()
+        with require_services():
+            _check_external_network(conn, network_id)
+            subnets = cloud_floatingips.list_subnets(conn, network_id)
+            found = {str(each): units.check_address(each, subnets, field) for each in addresses}
+            used = cloud_floatingips.find_used_addresses(conn, network_id, found)
+        if used:
+            address, owner = min(used.items())
+            raise exceptions.FloatingIpInUse(
+                f'{field}: {address} is in use in Neutron ({owner}). Free it first.', field=field
+            )
+        with reject_duplicates(exceptions.FloatingIpExists, field, len(found)):
+            return self.database.write(db.insert_floatingips, network_id, found)
+
+    def delete_floatingip(self, context: RequestContext, floating_ip_id: int) -> None:  # noqa: ARG002
+        """Give an address back; nothing is changed in Neutron.
+
+        :raises climate_core.exceptions.FloatingIpNotFound: there is none
+        :raises climate_core.exceptions.FloatingIpInUse: it is promised to reservations
+        """
+        self.database.write(_delete_floatingip, floating_ip_id)
+
+
+def _check_external_network(conn: 'connections.Connection', network_id: str) -> None:
+    """Refuse a network that is not there, or has no floating IPs."""
+    field = 'floating_network_id'
+    try:
+        network = cloud_floatingips.get_network(conn, network_id)
+    except errors.Gone as exc:
+        raise exceptions.ResourceNotFound(
+            f'{field}: there is no network {network_id}.', field=field
+        ) from exc
+    if not network.get('router:external'):
+        raise exceptions.BadRequest(
+            f'{field}: must be an external network, and {network["name"]} is none.', field=field
+        )
+
+
+def _delete_floatingip(session: orm.Session, floating_ip_id: int) -> None:
+    one = db.get_floatingip(session, floating_ip_id, lock=True)
+    name = f'Floating IP {one.address}'
+    check_unallocated(session, floating_ip_id, name, exceptions.FloatingIpInUse)
+    db.delete_floatingip(session, floating_ip_id)
+
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+
+_ATTRIBUTE_NOUNS: Final = {'network_type': 'network type', 'physical_network': 'physical network'}
+#: Where Neutron knows it from.
+_CONFIGURED_BY: Final = {
+    'network_type': 'Its [ml2] type_drivers must have it.',
+    'physical_network': 'Its [ml2_type_vlan] network_vlan_ranges must have it, with or without a '
+    'range.',
+}
+
+
+@dataclasses.dataclass
+class NetworkOperations:
+    """Do what operators ask of network segments."""
+
+    database: Database
+    cloud: ServiceConnector
+
+    def create_networks(
+        self,
+        context: RequestContext,  # noqa: ARG002
+        values: Mapping[str, Any],
+    ) -> list[int]:
+        """Set segments apart for leases, all of them or none.
+
+        :param values: ``network_type``, ``physical_network`` for VLANs, and ``segment_id`` or
+            ``segment_range``; perhaps ``available`` (default true), ``extra`` (properties by
+            name), ``project_ids`` and ``domain_ids``, of the projects that may be promised them
+        :returns: their ids, in the order of the segments
+        :raises climate_core.exceptions.BadRequest: naming the field, also if Neutron does not know
+            them, or chooses one of them for others
+        :raises climate_core.exceptions.NetworkInUse: a network has one of them
+        :raises climate_core.exceptions.NetworkExists: one is set apart already
+        :raises climate_core.exceptions.ServiceUnavailable: Neutron does not answer, or does not
+            let the service user ask
+        """
+        extra = {name: each for name, each in values.get('extra', {}).items() if each is not None}
+        units.check_segment_properties(extra)
+        field, wanted = units.read_segments(values)
+        check_unregistered(
+            exceptions.NetworkExists,
+            field,
+            self.database.read(db.find_registered_segments, wanted),
+        )
+        with require_services():
+            _check_segments_free(self.cloud.service(), wanted, field)
+        unit = {'available': values.get('available', True), 'access': _read_access(values, None)}
+        with reject_duplicates(exceptions.NetworkExists, field, len(wanted)):
+            return self.database.write(db.insert_segments, wanted, unit, extra)
+
+    def update_network(
+        self,
+        context: RequestContext,  # noqa: ARG002
+        network_id: int,
+        values: Mapping[str, Any],
+    ) -> int:
+        """Change what the operator says of a segment; what is promised of it already stays.
+
+        :param values: any of ``available``, ``project_ids``, ``domain_ids`` and ``extra``
+            (properties by name; None takes one away); ``generation`` that the segment must have
+        :returns: the id of the segment
+        :raises climate_core.exceptions.NetworkChanged: it has another generation by now
+        :raises climate_core.exceptions.NetworkNotFound: there is none
+        """
+        units.check_segment_properties(values.get('extra', {}))
+        self.database.write(_update_segment, network_id, values)
+        return network_id
+
+    def delete_network(self, context: RequestContext, network_id: int) -> None:  # noqa: ARG002
+        """Give a segment back; nothing is changed in Neutron.
+
+        :raises climate_core.exceptions.NetworkNotFound: there is none
+        :raises climate_core.exceptions.NetworkInUse: it is promised to reservations
+        """
+        self.database.write(_delete_segment, network_id)
+
+    def set_network_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
+        """Set whether users may see an extra property of segments.
+
+        :raises climate_core.exceptions.NetworkPropertyNotFound: no segment has it
+        """
+        self.database.write(extra_properties.SEGMENTS.set_private, name, private)
+
+
+def _check_segments_free(
+    conn: 'connections.Connection', wanted: Sequence[units.Segment], field: str
+) -> None:
+    """Refuse segments that Neutron does not know, chooses for others, or has a network of.
+
+    :param wanted: all of the same physical network
+    :param field: that has their numbers
+    """
+    unknown = climate_networks_cloud.find_unknown_attribute(conn, wanted[0])
+    if unknown is not None:
+        raise exceptions.BadRequest(
+            f'{unknown}: Neutron has no {_ATTRIBUTE_NOUNS[unknown]} {wanted[0].facts[unknown]}. '
+            f'{_CONFIGURED_BY[unknown]}',
+            field=unknown,
+        )
+    ranges, project_id = (
+        climate_networks_cloud.list_segment_ranges(conn),
+        str(conn.current_project_id),
+    )
+    for each in wanted:
+        found = units.find_range(each, ranges, project_id)
+        if found is not None:
+            told = units.describe_range(each, found, project_id)
+            raise exceptions.BadRequest(f'{field}: {told}', field=field)
+    used = climate_networks_cloud.find_used_segments(conn, wanted)
+    if used:
+        segment, network = min(used.items(), key=lambda each: each[0].segment_id)
+        raise exceptions.NetworkInUse(
+            f'{field}: {segment} is in use in Neutron, by network {network["id"]}. Delete '
+            'that first.',
+            field=field,
+        )
+
+
+def _read_access(
+    values: Mapping[str, Any], present: units.RegisteredSegment | None
+) -> dict[str, list[str]] | None:
+    """Return who may be promised a segment, as the database keeps it.
+
+    :param present: the segment as it is, if it is there
+    """
+    ids = {
+        name: values.get(name, getattr(present, name, ()))
+        for name in ('project_ids', 'domain_ids')
+    }
+    return Access(**{name: frozenset(each) for name, each in ids.items()}).dump()
+
+
+def _update_segment(session: orm.Session, network_id: int, values: Mapping[str, Any]) -> None:
+    one = db.get_segment(session, network_id, lock=True)
+    if values.get('generation') not in (None, one.generation):
+        raise exceptions.NetworkChanged(
+            f'{one.segment} has generation {one.generation} by now, not {values["generation"]}. '
+            'Read it again.',
+            field='generation',
+        )
+    changed = {**one.extra, **values.get('extra', {})}
+    extra = {name: each for name, each in changed.items() if each is not None}
+    unit = {
+        'available': values.get('available', one.available),
+        'access': _read_access(values, one),
+        'properties': one.properties(extra),
+    }
+    db.update_segment(session, network_id, unit, extra)
+
+
+def _delete_segment(session: orm.Session, network_id: int) -> None:
+    one = db.get_segment(session, network_id, lock=True)
+    check_unallocated(session, network_id, str(one.segment), exceptions.NetworkInUse)
+    db.delete_segment(session, network_id)
