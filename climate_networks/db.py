@@ -35,7 +35,7 @@ def _insert_units(
     :param table: of their rows
     :param unit: what the units have in common: kind, pool and access
     :param made: the properties of each, and its row
-    :raises oslo_db.exception.DBDuplicateEntry: one of them is there already
+    :raises oslo_db.exception.DBDuplicateEntry: one of them exists
     """
     signal(session, calendar.FREED)
     now, ids = sql.now(session), []
@@ -56,7 +56,7 @@ def _page_units(
     """Read a page in the order of the ids, and whether there are more; one statement.
 
     :param query: of all
-    :param marker: the id of the last one of the page before
+    :param marker: the id of the last unit of the previous page
     """
     select = query.where(_UNIT.c.id > marker).order_by(_UNIT.c.id)
     found = session.execute(select.limit(limit + 1)).mappings().all()
@@ -66,7 +66,7 @@ def _page_units(
 def list_all(
     database: Database, read: Callable[..., tuple[list[Any], bool]], query: Any
 ) -> Iterator[Any]:
-    """Read all that a query finds, page by page.
+    """Read all units that a query finds, page by page.
 
     :param read: returns a page of a query, and whether there are more
     :param query: a dataclass with the ``marker`` of a page
@@ -84,7 +84,7 @@ def _find_unit(
 ) -> sa.RowMapping | None:
     """Read one.
 
-    :param lock: keep other transactions from promising it until the end of this one
+    :param lock: keep other transactions from allocating it until the end of this one
     """
     one = query.where(_UNIT.c.id == unit_id)
     return session.execute(one.with_for_update() if lock else one).mappings().first()
@@ -107,7 +107,7 @@ def _update_unit(
 
 
 def _delete_unit(session: orm.Session, unit_id: int, kind: str) -> None:
-    """Delete a unit with its row; one that is gone is fine."""
+    """Delete a unit with its row; one that does not exist is fine."""
     rows.change(session, sa.delete(_UNIT).where(_UNIT.c.id == unit_id, _UNIT.c.kind == kind))
 
 
@@ -124,8 +124,8 @@ _FLOATING_IPS = sa.select(
 class FloatingIpQuery:
     """The filters and the page of a listing, which is in the order of the ids.
 
-    :param marker: the id of the last one of the page before
-    :param limit: how many at most
+    :param marker: the id of the last unit of the previous page
+    :param limit: maximum number
     """
 
     network_id: str | None = None
@@ -137,7 +137,7 @@ class FloatingIpQuery:
 def get_floatingip(session: orm.Session, floating_ip_id: int, lock: bool = False) -> FloatingIp:
     """Read one floating IP.
 
-    :param lock: keep other transactions from promising it until the end of this one
+    :param lock: keep other transactions from allocating it until the end of this one
     :raises climate_core.exceptions.FloatingIpNotFound: there is none
     """
     row = _find_unit(session, _FLOATING_IPS, floating_ip_id, lock)
@@ -147,7 +147,7 @@ def get_floatingip(session: orm.Session, floating_ip_id: int, lock: bool = False
 
 
 def floatingip_not_found(floating_ip_id: str) -> exceptions.FloatingIpNotFound:
-    """Return the error for a floating IP that is not set apart."""
+    """Return the error for a floating IP that is not registered."""
     return exceptions.FloatingIpNotFound(f'Floating IP {floating_ip_id} was not found.')
 
 
@@ -164,7 +164,7 @@ def page_floatingips(
 def find_registered_addresses(
     session: orm.Session, network_id: str, addresses: Iterable[str]
 ) -> list[str]:
-    """Return those of the addresses of a network that are set apart; one statement."""
+    """Return the registered addresses of a network among these; one statement."""
     wanted = [*addresses]
     column = _FLOATING_IP.c.address
     query = sa.select(column).where(_FLOATING_IP.c.network_id == network_id, column.in_(wanted))
@@ -178,7 +178,7 @@ def insert_floatingips(
     """Write new floating IPs and their units; return their ids, in order.
 
     :param subnets: address -> the id of its subnet
-    :raises oslo_db.exception.DBDuplicateEntry: one of them is there already
+    :raises oslo_db.exception.DBDuplicateEntry: one of them exists
     """
     made = [
         (
@@ -192,13 +192,13 @@ def insert_floatingips(
 
 
 def delete_floatingip(session: orm.Session, floating_ip_id: int) -> None:
-    """Delete a floating IP with its unit; one that is gone is fine."""
+    """Delete a floating IP with its unit; one that does not exist is fine."""
     _delete_unit(session, floating_ip_id, units.FLOATING_IP_KIND)
 
 
 _SEGMENT = tables.NETWORK_SEGMENTS
 
-#: So many rows are read at least, once not all of the first ones were seen.
+#: Minimum number of rows that further statements read.
 _MIN_PAGE_SIZE = 500
 
 _SEGMENTS = sa.select(
@@ -216,10 +216,10 @@ _SEGMENTS = sa.select(
 class SegmentQuery:
     """The filters and the page of a listing, which is in the order of the ids.
 
-    :param is_seen: tells whether a segment is seen; takes who may be promised it, as
+    :param is_seen: tells whether a segment is seen; takes the access to it, as
         :class:`climate_core.calendar.model.Access` dumps that
-    :param marker: the id of the last one of the page before
-    :param limit: how many at most
+    :param marker: the id of the last unit of the previous page
+    :param limit: maximum number
     """
 
     network_type: str | None = None
@@ -238,7 +238,7 @@ def get_segment(
 ) -> RegisteredSegment:
     """Read one segment.
 
-    :param lock: keep other transactions from promising it until the end of this one
+    :param lock: keep other transactions from allocating it until the end of this one
     :param is_seen: as in :class:`SegmentQuery`
     :raises climate_core.exceptions.NetworkNotFound: there is none, or it is not seen
     """
@@ -249,7 +249,7 @@ def get_segment(
 
 
 def segment_not_found(network_id: str) -> exceptions.NetworkNotFound:
-    """Return the error for a segment that is not set apart."""
+    """Return the error for a segment that is not registered."""
     return exceptions.NetworkNotFound(f'Network segment {network_id} was not found.')
 
 
@@ -258,7 +258,7 @@ def page_segments(
 ) -> tuple[list[RegisteredSegment], bool]:
     """Read a page of segments, and whether there are more; one statement if all are seen.
 
-    Else one more for each 500 segments that others may be promised.
+    Otherwise one more for each 500 segments that only other projects may reserve.
     """
     wanted = {name: getattr(query, name) for name in units.SEGMENT_FACTS}
     where = [_SEGMENT.c[name] == value for name, value in wanted.items() if value is not None]
@@ -273,7 +273,7 @@ def page_segments(
 
 
 def find_registered_segments(session: orm.Session, segments: Sequence[Segment]) -> list[Segment]:
-    """Return those of segments of one physical network that are set apart; one statement."""
+    """Return the registered segments among these, all of one physical network; one statement."""
     numbers = [each.segment_id for each in segments]
     kind = {
         _SEGMENT.c.network_type: segments[0].network_type,
@@ -294,7 +294,7 @@ def insert_segments(
     """Write new segments and their units; return their ids, in order.
 
     :param unit: ``available`` and ``access`` of the units
-    :raises oslo_db.exception.DBDuplicateEntry: one of them is there already
+    :raises oslo_db.exception.DBDuplicateEntry: one of them exists
     """
     made = []
     for each in segments:
@@ -313,7 +313,7 @@ def update_segment(
 
 
 def delete_segment(session: orm.Session, network_id: int) -> None:
-    """Delete a segment with its unit; one that is gone is fine."""
+    """Delete a segment with its unit; one that does not exist is fine."""
     _delete_unit(session, network_id, units.SEGMENT_KIND)
 
 

@@ -17,7 +17,7 @@ from climate_networks.units import SEGMENT_FACTS, FloatingIp, RegisteredSegment
 
 
 def list_floatingips(backend: Backend, request: Request) -> webob.Response:
-    """List the floating IPs that are set apart for leases, in the order of their ids."""
+    """List the floating IPs that are registered for leases, in the order of their ids."""
     _authorize_floatingips(backend, request, rules.GET_FLOATING_IPS)
     asked = request.parameters
     query = db.FloatingIpQuery(
@@ -32,14 +32,14 @@ def list_floatingips(backend: Backend, request: Request) -> webob.Response:
 
 
 def show_floatingip(backend: Backend, request: Request, floatingip_id: str) -> webob.Response:
-    """Show one of them."""
+    """Show a floating IP."""
     _authorize_floatingips(backend, request, rules.GET_FLOATING_IPS)
     found = backend.database.read(db.get_floatingip, _floatingip_id(floatingip_id))
     return answer(200, {'floatingip': floatingip_view(found)})
 
 
 def create_floatingips(backend: Backend, request: Request) -> webob.Response:
-    """Set addresses of an external network apart for leases, all of them or none.
+    """Register addresses of an external network for leases, all of them or none.
 
     They must be in a subnet, in none of its allocation pools, not its gateway, and unused.
     """
@@ -53,7 +53,7 @@ def create_floatingips(backend: Backend, request: Request) -> webob.Response:
 
 
 def delete_floatingip(backend: Backend, request: Request, floatingip_id: str) -> webob.Response:
-    """Take one away from those for leases; nothing changes in Neutron."""
+    """Remove one; nothing changes in Neutron."""
     _authorize_floatingips(backend, request, rules.DELETE_FLOATING_IPS)
     backend.manager.delete_floatingip(request.context, _floatingip_id(floatingip_id))
     return answer(204)
@@ -72,9 +72,9 @@ _CREATE_FIELDS: Final = (*SEGMENT_FACTS, 'segment_range', *_ACCESS_FIELDS)
 
 
 def list_networks(backend: Backend, request: Request) -> webob.Response:
-    """List the network segments that are set apart for leases, in the order of their ids.
+    """List the network segments that are registered for leases, in the order of their ids.
 
-    Those that are for other projects alone are only for callers who may see all.
+    Segments of other projects are shown to callers who may see all.
     """
     _authorize_networks(backend, request, rules.GET_NETWORKS)
     asked, is_operator = request.parameters, _is_operator(backend, request)
@@ -92,7 +92,7 @@ def list_networks(backend: Backend, request: Request) -> webob.Response:
 
 
 def show_network(backend: Backend, request: Request, network_id: str) -> webob.Response:
-    """Show one of them."""
+    """Show a network segment."""
     _authorize_networks(backend, request, rules.GET_NETWORKS)
     is_operator = _is_operator(backend, request)
     is_seen = policy.visibility_check(request.context, is_operator)
@@ -102,7 +102,7 @@ def show_network(backend: Backend, request: Request, network_id: str) -> webob.R
 
 
 def create_networks(backend: Backend, request: Request) -> webob.Response:
-    """Set network segments apart for leases, all of them or none.
+    """Register network segments for leases, all of them or none.
 
     No network of Neutron may have one of them.
     """
@@ -118,9 +118,9 @@ def create_networks(backend: Backend, request: Request) -> webob.Response:
 
 
 def update_network(backend: Backend, request: Request, network_id: str) -> webob.Response:
-    """Change a segment: its extra properties, its projects, and whether it takes new promises.
+    """Change the extra properties and projects of a segment, and whether it can be reserved.
 
-    What is promised of it already stays.
+    Its allocations stay.
     """
     _authorize_networks(backend, request, rules.UPDATE_NETWORKS)
     values = _read_values(
@@ -137,7 +137,7 @@ def update_network(backend: Backend, request: Request, network_id: str) -> webob
 
 
 def delete_network(backend: Backend, request: Request, network_id: str) -> webob.Response:
-    """Take one away from those for leases; nothing changes in Neutron."""
+    """Remove one; nothing changes in Neutron."""
     _authorize_networks(backend, request, rules.DELETE_NETWORKS)
     backend.manager.delete_network(request.context, _network_id(network_id))
     return answer(204)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass
 class FloatingIpOperations:
-    """Do what operators ask of floating IPs."""
+    """Register floating IPs for leases, and remove them."""
 
     database: Database
     cloud: ServiceConnector
@@ -44,14 +44,14 @@ class FloatingIpOperations:
         context: RequestContext,  # noqa: ARG002
         values: Mapping[str, Any],
     ) -> list[int]:
-        """Set addresses of an external network apart for leases, all of them or none.
+        """Register addresses of an external network for leases, all of them or none.
 
         :param values: ``floating_network_id``, and ``floating_ip_address`` or
             ``floating_ip_range``
         :returns: their ids, in the order of the addresses
         :raises climate_core.exceptions.BadRequest: naming the field
         :raises climate_core.exceptions.FloatingIpInUse: a port has one of them
-        :raises climate_core.exceptions.FloatingIpExists: one is set apart already
+        :raises climate_core.exceptions.FloatingIpExists: one is registered
         :raises climate_core.exceptions.ServiceUnavailable: Neutron does not answer, or does not
             let the service user ask
         """
@@ -74,16 +74,16 @@ class FloatingIpOperations:
             return self.database.write(db.insert_floatingips, network_id, found)
 
     def delete_floatingip(self, context: RequestContext, floating_ip_id: int) -> None:  # noqa: ARG002
-        """Give an address back; nothing is changed in Neutron.
+        """Remove an address; nothing is changed in Neutron.
 
         :raises climate_core.exceptions.FloatingIpNotFound: there is none
-        :raises climate_core.exceptions.FloatingIpInUse: it is promised to reservations
+        :raises climate_core.exceptions.FloatingIpInUse: it is allocated to reservations
         """
         self.database.write(_delete_floatingip, floating_ip_id)
 
 
 def _check_external_network(conn: 'connections.Connection', network_id: str) -> None:
-    """Refuse a network that is not there, or has no floating IPs."""
+    """Reject a network that does not exist, or has no floating IPs."""
     field = 'floating_network_id'
     try:
         network = cloud_floatingips.get_network(conn, network_id)
@@ -118,7 +118,7 @@ _CONFIGURED_BY: Final = {
 
 @dataclasses.dataclass
 class NetworkOperations:
-    """Do what operators ask of network segments."""
+    """Register network segments for leases, change and remove them."""
 
     database: Database
     cloud: ServiceConnector
@@ -128,16 +128,16 @@ class NetworkOperations:
         context: RequestContext,  # noqa: ARG002
         values: Mapping[str, Any],
     ) -> list[int]:
-        """Set segments apart for leases, all of them or none.
+        """Register segments for leases, all of them or none.
 
         :param values: ``network_type``, ``physical_network`` for VLANs, and ``segment_id`` or
             ``segment_range``; perhaps ``available`` (default true), ``extra`` (properties by
-            name), ``project_ids`` and ``domain_ids``, of the projects that may be promised them
+            name), ``project_ids`` and ``domain_ids``, of the projects that may reserve them
         :returns: their ids, in the order of the segments
         :raises climate_core.exceptions.BadRequest: naming the field, also if Neutron does not know
             them, or chooses one of them for others
         :raises climate_core.exceptions.NetworkInUse: a network has one of them
-        :raises climate_core.exceptions.NetworkExists: one is set apart already
+        :raises climate_core.exceptions.NetworkExists: one is registered
         :raises climate_core.exceptions.ServiceUnavailable: Neutron does not answer, or does not
             let the service user ask
         """
@@ -161,12 +161,12 @@ class NetworkOperations:
         network_id: int,
         values: Mapping[str, Any],
     ) -> int:
-        """Change what the operator says of a segment; what is promised of it already stays.
+        """Change what the operator set of a segment; its allocations stay.
 
         :param values: any of ``available``, ``project_ids``, ``domain_ids`` and ``extra``
-            (properties by name; None takes one away); ``generation`` that the segment must have
+            (properties by name; None removes one); ``generation`` that the segment must have
         :returns: the id of the segment
-        :raises climate_core.exceptions.NetworkChanged: it has another generation by now
+        :raises climate_core.exceptions.NetworkChanged: it has another generation
         :raises climate_core.exceptions.NetworkNotFound: there is none
         """
         units.check_segment_properties(values.get('extra', {}))
@@ -174,10 +174,10 @@ class NetworkOperations:
         return network_id
 
     def delete_network(self, context: RequestContext, network_id: int) -> None:  # noqa: ARG002
-        """Give a segment back; nothing is changed in Neutron.
+        """Remove a segment; nothing is changed in Neutron.
 
         :raises climate_core.exceptions.NetworkNotFound: there is none
-        :raises climate_core.exceptions.NetworkInUse: it is promised to reservations
+        :raises climate_core.exceptions.NetworkInUse: it is allocated to reservations
         """
         self.database.write(_delete_segment, network_id)
 
@@ -192,7 +192,7 @@ class NetworkOperations:
 def _check_segments_free(
     conn: 'connections.Connection', wanted: Sequence[units.Segment], field: str
 ) -> None:
-    """Refuse segments that Neutron does not know, chooses for others, or has a network of.
+    """Reject segments that Neutron does not know, chooses for other projects, or uses.
 
     :param wanted: all of the same physical network
     :param field: that has their numbers
@@ -226,9 +226,9 @@ def _check_segments_free(
 def _read_access(
     values: Mapping[str, Any], present: units.RegisteredSegment | None
 ) -> dict[str, list[str]] | None:
-    """Return who may be promised a segment, as the database keeps it.
+    """Return which projects may reserve a segment, as the database stores it.
 
-    :param present: the segment as it is, if it is there
+    :param present: the stored segment; None: it is new
     """
     ids = {
         name: values.get(name, getattr(present, name, ()))

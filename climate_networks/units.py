@@ -12,16 +12,16 @@ from climate_core.lease import unit_properties
 
 #: The kind of the units of floating IPs.
 FLOATING_IP_KIND: Final = 'floating IP'
-#: So many addresses are set apart by one request at most.
+#: Maximum number of addresses in a request.
 MAX_ADDRESSES: Final = 256
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FloatingIp:
-    """An address of an external network that is promised to leases.
+    """An address of an external network that the calendar allocates to leases.
 
     :param id: of its unit in the calendar
-    :param available: whether it takes new promises
+    :param available: whether it takes new allocations
     """
 
     id: int
@@ -33,7 +33,7 @@ class FloatingIp:
 
 
 def read_addresses(values: dict[str, Any]) -> tuple[str, list[ipaddress.IPv4Address]]:
-    """Return the addresses of a request to set some apart, and the field that has them.
+    """Return the addresses that a request registers, and the field that has them.
 
     :param values: ``floating_ip_address``, or ``floating_ip_range`` as ``first-last``
     :raises climate_core.exceptions.BadRequest: naming the field
@@ -54,13 +54,14 @@ def read_addresses(values: dict[str, Any]) -> tuple[str, list[ipaddress.IPv4Addr
     count = int(last) - int(first) + 1
     if count > MAX_ADDRESSES:
         raise exceptions.BadRequest(
-            f'{field}: must have {MAX_ADDRESSES} addresses at most, not {count}. Set them apart in parts.',
+            f'{field}: must have {MAX_ADDRESSES} addresses at most, not {count}. Set them apart '
+            'in parts.',
             field=field,
         )
     return field, [first + number for number in range(count)]
 
 
-#: What would be right.
+#: What the fields accept.
 _ACCEPTED: Final = {
     'floating_ip_address': 'an IPv4 address, as 203.0.113.20',
     'floating_ip_range': 'two IPv4 addresses, as 203.0.113.20-203.0.113.99',
@@ -70,7 +71,7 @@ _ACCEPTED: Final = {
 def check_address(
     address: ipaddress.IPv4Address, subnets: Sequence[dict[str, Any]], field: str
 ) -> str:
-    """Refuse an address that Neutron may give to others; return the id of its subnet.
+    """Reject an address that Neutron may give to other projects; return the id of its subnet.
 
     :param subnets: all of the external network, as Neutron shows them
     :raises climate_core.exceptions.BadRequest: naming the field
@@ -104,9 +105,9 @@ def _reject_address(field: str, text: str) -> exceptions.BadRequest:
 
 #: The kind of the units of network segments.
 SEGMENT_KIND: Final = 'network segment'
-#: What a plugin keeps of the network that was made: its id.
+#: Key in the progress of a reservation: the id of its network.
 NETWORK_ID: Final = 'network_id'
-#: So many segments are set apart by one request at most.
+#: Maximum number of segments in a request.
 MAX_SEGMENTS: Final = 256
 #: The types of networks whose segments have numbers -> the highest of these. The lowest is 1.
 NETWORK_TYPES: Final[Mapping[str, int]] = {
@@ -117,9 +118,9 @@ NETWORK_TYPES: Final[Mapping[str, int]] = {
 }
 #: The type whose segments are of a physical network; the others go through tunnels.
 VLAN: Final = 'vlan'
-#: What a segment is, and filters may ask for.
+#: Attributes of a segment that filters accept.
 SEGMENT_FACTS: Final = ('network_type', 'physical_network', 'segment_id')
-#: What the API shows of a segment, or its clients send, by other means than an extra property.
+#: Names that the API gives other fields of a segment: no extra property can have one.
 _SEGMENT_FIELDS: Final = frozenset(
     {
         *SEGMENT_FACTS,
@@ -172,12 +173,12 @@ class Segment:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredSegment:
-    """A segment that is promised to leases.
+    """A segment that the calendar allocates to leases.
 
     :param id: of its unit in the calendar
-    :param available: whether it takes new promises
+    :param available: whether it takes new allocations
     :param extra: the properties that the operator gave it
-    :param project_ids: with those of ``domain_ids`` the projects that may be promised it; none of
+    :param project_ids: with those of ``domain_ids`` the projects that may reserve it; none of
         both: all
     :param generation: counts the changes by operators
     """
@@ -193,12 +194,12 @@ class RegisteredSegment:
     generation: int = 0
 
     def properties(self, extra: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what filters look at, with these extra properties."""
+        """Return the properties that filters match, with these extra ones."""
         return {**extra, **self.segment.facts}
 
 
 def read_segments(values: Mapping[str, Any]) -> tuple[str, list[Segment]]:
-    """Return the segments of a request to set some apart, and the field that has their numbers.
+    """Return the segments that a request registers, and the field that has their numbers.
 
     :param values: ``network_type``, ``physical_network`` for VLANs, and ``segment_id``, or
         ``segment_range`` as ``first-last``
@@ -231,8 +232,8 @@ def _read_segment_ids(field: str, text: str, highest: int) -> range:
         raise exceptions.BadRequest(f'{field}: must be {right}.', field=field)
     if last - first >= MAX_SEGMENTS:
         raise exceptions.BadRequest(
-            f'{field}: must have {MAX_SEGMENTS} segments at most, not {last - first + 1}. Set them '
-            'apart in parts.',
+            f'{field}: must have {MAX_SEGMENTS} segments at most, not {last - first + 1}. Set '
+            'them apart in parts.',
             field=field,
         )
     return range(first, last + 1)
@@ -241,10 +242,9 @@ def _read_segment_ids(field: str, text: str, highest: int) -> range:
 def find_range(
     segment: Segment, ranges: Iterable[Mapping[str, Any]], project_id: str
 ) -> Mapping[str, Any] | None:
-    """Return the range from which Neutron chooses a segment for others; None: from none of these.
+    """Return the range from which Neutron chooses a segment for other projects; None: none does.
 
-    What is in a range of the service alone is chosen for no other project, whatever ranges it is
-    in besides.
+    A segment in a range of the service project is chosen for no other project.
 
     :param ranges: network segment ranges, as Neutron shows them
     :param project_id: of the service
@@ -262,7 +262,7 @@ def find_range(
 
 
 def describe_range(segment: Segment, found: Mapping[str, Any], project_id: str) -> str:
-    """Say for operators that Neutron chooses a segment for others from a range."""
+    """Explain to operators that Neutron chooses a segment from a range for other projects."""
     return (
         f'{segment} is in the network segment range {found["minimum"]}-{found["maximum"]} '
         f'({found["id"]}), from which Neutron chooses for others. Take it out of that range, or '
@@ -271,7 +271,7 @@ def describe_range(segment: Segment, found: Mapping[str, Any], project_id: str) 
 
 
 def check_segment_properties(extra: Mapping[str, Any]) -> None:
-    """Refuse extra properties whose names are no names, or those of something else.
+    """Reject extra properties with invalid names, or with names of other fields.
 
     :raises climate_core.exceptions.BadRequest: naming the field
     """
