@@ -14,6 +14,7 @@ import collections
 import dataclasses
 import datetime
 import ipaddress
+import types
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -330,7 +331,13 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
     }
     # Servers and stacks use addresses: they are there before them, and are gone after them.
     rank = 3
-    calls: ClassVar[Any] = cloud
+    calls: ClassVar[Any] = types.SimpleNamespace(
+        get=cloud.get_floatingip,
+        read_project=cloud.project_of_floatingip,
+        every_id=cloud.list_floatingip_ids,
+        check_all_visible=cloud.check_all_floatingips_visible,
+        delete=cloud.delete_floatingip,
+    )
     gone = 'The floating IP was deleted'
 
     def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:

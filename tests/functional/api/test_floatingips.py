@@ -23,7 +23,7 @@ DATES = ('--start-date', '2099-01-01 10:00', '--end-date', '2099-01-01 12:00')
 
 @pytest.fixture
 def url(tmp_path: pathlib.Path) -> Iterator[str]:
-    with registering.serving(tmp_path, rules.FLOATING_IP_RULES) as made:
+    with registering.serving(tmp_path, rules.RULES) as made:
         yield made
 
 
