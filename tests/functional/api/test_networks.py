@@ -30,7 +30,7 @@ CHAMELEON = {
 def run(
     tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Run]:
-    with registering.serving(tmp_path, rules.NETWORK_RULES) as url:
+    with registering.serving(tmp_path, rules.RULES) as url:
         yield registering.runner(url, capsys, monkeypatch)
 
 
