@@ -4,23 +4,132 @@
 from oslo_policy import policy
 
 from climate_core.policies.roles import ADMIN, MEMBER, READER, rule
-from climate_hosts import policies
-from climate_networks import policies as climate_networks_policies
+from climate_hosts import policies as host_policies
+from climate_networks import policies as network_policies
 
 
 def list_rules() -> list[policy.RuleDefault]:
-    """Return every default, for the enforcer and for the tools of oslo.policy."""
-    nouns = (
-        leases,
-        reservations,
-        policies,
-        climate_networks_policies,
-        availability,
-        calendar,
-        feeds,
-        plugins,
-        usage,
-        limits,
+    """Return the defaults, with those of the reservation packages (an entry point)."""
+    return [
+        *LEASE_RULES,
+        *RESERVATION_RULES,
+        *host_policies.RULES,
+        *network_policies.RULES,
+        *AVAILABILITY_RULES,
+        *CALENDAR_RULES,
+        *FEED_RULES,
+        *PLUGIN_RULES,
+        *USAGE_RULES,
+        *LIMIT_RULES,
+    ]
+
+
+GET_LEASES = 'climate:leases:get'
+GET_ALL_LEASES = 'climate:leases:get_all'
+CREATE_LEASE = 'climate:leases:create'
+UPDATE_LEASE = 'climate:leases:update'
+DELETE_LEASE = 'climate:leases:delete'
+GET_LEASE_HISTORY = 'climate:leases:history'
+START_LEASE = 'climate:leases:start'
+END_LEASE = 'climate:leases:end'
+SET_PRIORITY = 'climate:leases:set_priority'
+EVACUATE_HOSTS = 'climate:leases:make_room'
+
+LEASE_RULES = [
+    rule(
+        GET_LEASES,
+        READER,
+        'See the leases of a project. A lease that may not be seen is not found.',
+        'GET /v1/leases',
+        'GET /v1/leases/{lease_id}',
+    ),
+    rule(GET_ALL_LEASES, ADMIN, 'List the leases of all projects.', 'GET /v1/leases'),
+    rule(CREATE_LEASE, MEMBER, 'Create a lease in the project of the token.', 'POST /v1/leases'),
+    rule(
+        UPDATE_LEASE,
+        MEMBER,
+        'Change a lease: its name, its dates, how it starts and whom it tells what.',
+        'PUT /v1/leases/{lease_id}',
+    ),
+    rule(
+        DELETE_LEASE,
+        MEMBER,
+        'Delete a lease and free what it holds.',
+        'DELETE /v1/leases/{lease_id}',
+    ),
+    rule(
+        START_LEASE,
+        MEMBER,
+        'Start a lease whose start_policy is manual.',
+        'POST /v1/leases/{lease_id}/start',
+    ),
+    rule(
+        END_LEASE,
+        MEMBER,
+        'End a lease early, or cancel it before its start.',
+        'POST /v1/leases/{lease_id}/end',
+    ),
+    rule(
+        SET_PRIORITY,
+        ADMIN,
+        'Have a lease that waits come before others, or behind them.',
+        'POST /v1/leases',
+        'PUT /v1/leases/{lease_id}',
+    ),
+    rule(
+        EVACUATE_HOSTS,
+        ADMIN,
+        'Create a lease of the kind best_effort, for which servers of other projects are moved '
+        'from shared hosts.',
+        'POST /v1/leases',
+    ),
+    rule(
+        GET_LEASE_HISTORY,
+        READER,
+        'See who or what changed a lease, also after it was deleted.',
+        'GET /v1/leases/{lease_id}/history',
+    ),
+]
+
+
+CREATE_RESERVATION = 'climate:reservations:create'
+UPDATE_RESERVATION = 'climate:reservations:update'
+DELETE_RESERVATION = 'climate:reservations:delete'
+
+RESERVATION_RULES = [
+    rule(
+        CREATE_RESERVATION,
+        MEMBER,
+        'Add a resource of the project to a lease of the project.',
+        'POST /v1/leases/{lease_id}/reservations',
+        # With the id of a lease that is there already.
+        'POST /v1/leases',
+    ),
+    rule(
+        UPDATE_RESERVATION,
+        MEMBER,
+        'Change a resource in a lease, as what is done with it at the end.',
+        'PUT /v1/leases/{lease_id}/reservations/{reservation_id}',
+        # With a list of reservations.
+        'PUT /v1/leases/{lease_id}',
+    ),
+    rule(
+        DELETE_RESERVATION,
+        MEMBER,
+        'Take a resource out of a lease that goes on.',
+        'DELETE /v1/leases/{lease_id}/reservations/{reservation_id}',
+    ),
+]
+
+
+GET_AVAILABILITY = 'climate:availability:get'
+
+AVAILABILITY_RULES = [
+    rule(
+        GET_AVAILABILITY,
+        READER,
+        'See when something could be reserved, but not who has reserved the rest.',
+        'GET /v1/availability',
     )
 ]
 

@@ -183,7 +183,7 @@ def _create_stand_in(
 
         def reserve(
             self, context: RequestContext, values: Mapping[str, Any]
-        ) -> base.ReservedResource:  # noqa: ARG002
+        ) -> base.ReservedResource:
             params = _without_write_only(values, plugin.schema)
             for name in ('resource_type', 'resource_id'):
                 params.pop(name, None)
