@@ -259,7 +259,7 @@ def load_application(
     :raises climate_core.plugins.loading.PluginError: a plugin of climate.conf cannot be used
     """
     if plugins is None:
-        enabled = loading.classes(conf.manager.plugins)
+        enabled = loading.load_classes(conf.manager.plugins)
         plugins = {plugin.resource_type: plugin for plugin in enabled}
     backend = Backend(
         conf,

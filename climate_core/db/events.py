@@ -15,7 +15,7 @@ from climate_core.lease.changes import failures
 QUEUED: Final = 'events.queued'
 
 _EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
-_STARTS: Final = [each for each in events.TABLE if each.done_when_awake]
+_STARTS: Final = [each for each in events.TABLE if each.done_when_active]
 #: Maximum number of starts that are read.
 _MAX_STARTS: Final = 20000
 _IS_OPEN = _EVENT.c.status.in_(sorted(states.OPEN))

@@ -56,11 +56,11 @@ _BY_CREATION: Final = operator.attrgetter('created_at', 'id')
 _BY_TIME: Final = operator.attrgetter('time', 'id')
 _PARAMS: Final = operator.attrgetter('params')
 
-_COLUMNS: Final = db_rows.columns(_LEASE, ListedLease)
+_COLUMNS: Final = db_rows.columns(_LEASE, LeaseSummary)
 #: By their names in the API.
 _PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
-    'reservations': db_rows.columns(_RESERVATION, ListedReservation),
-    'events': db_rows.columns(tables.EVENTS, ListedEvent),
+    'reservations': db_rows.columns(_RESERVATION, ReservationSummary),
+    'events': db_rows.columns(tables.EVENTS, EventSummary),
 }
 
 

@@ -228,11 +228,11 @@ class Scheduler(Worker):
             early = [event for event in self._early.values() if event.next_at <= now]
         self._submit_all(sorted(early, key=operator.attrgetter('next_at')))
 
-    def _submit_all(self, due_events: Iterable[due_events.DueEvent]) -> None:
+    def _submit_all(self, batch: Iterable[due_events.DueEvent]) -> None:
         # Services without a free place are checked once, not for each event that calls them.
         full: set[frozenset[str]] = set()
         begun: list[due_events.DueEvent] = []
-        for due in due_events:
+        for due in batch:
             if self.stopping or self.free_places <= 0:
                 break
             if due.services in full and due.id not in self._in_flight:

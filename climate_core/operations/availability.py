@@ -108,7 +108,7 @@ def _would_wait(room: EvacuationPlanner, draft: Draft, errors: ErrorCollector) -
         return False
     if draft.lease.kind == states.LeaseKind.BEST_EFFORT:
         try:
-            return bool(room.find(draft, lacking[0]))
+            return bool(room.choose_hosts(draft, lacking[0]))
         except exceptions.NotEnough as exc:
             errors.found[:] = [exc]
     return draft.lease.kind == states.LeaseKind.RETRY

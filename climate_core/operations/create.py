@@ -212,7 +212,7 @@ class LeaseWriter:
                 self.allocation_service.check_capacity(draft)
         except exceptions.NotEnough as exc:
             if draft.before is None and best_effort:
-                emptied = self.evacuation_planner.find(draft, exc)
+                emptied = self.evacuation_planner.choose_hosts(draft, exc)
                 waits = f'{words.counted(len(emptied), "shared host")} must be emptied for it.'
                 return dataclasses.replace(draft, wait_reason=waits, hosts_to_evacuate=emptied)
             preempted = self.preemption.find(draft)
@@ -262,7 +262,7 @@ class LeaseWriter:
         if draft.before is None:
             lease = done.new_lease(draft)
             if draft.hosts_to_evacuate:
-                lease = self.evacuation_planner.add(session, draft, lease)
+                lease = self.evacuation_planner.take_hosts(session, draft, lease)
             elif draft.wait_reason or draft.may_wait:
                 lease = wait_queue.add(self._conf, draft, lease)
             adding = limits.sum_amounts(lease.live, leases=1)

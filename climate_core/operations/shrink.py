@@ -84,7 +84,7 @@ class LeaseShrinker:
         """
         lease, now = self.database.read(leases.get, lease_id), self.clock.now()
         check_generation(lease, generation)
-        fewer = self.allocation_service.find_shrinking(lease, change(lease, now).lease, now)
+        fewer = self.allocation_service.find_shrinking(lease, change(lease, now).lease, now, {})
         chosen = [lease.get_reservation(reservation_id) for reservation_id in fewer]
         _check_awake(lease, chosen)
         less = {}

@@ -22,8 +22,10 @@ from climate_core import exceptions
 from climate_core.cloud import errors, placement
 from climate_core.db.engine import Clock
 from climate_core.lease import model, states
-from climate_core.lease.changes import Queue
+from climate_core.lease.changes import queueing
+from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
+from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import CandidateHost, CannotDrainHosts
 from climate_hosts.db import shared_hosts as db_shared
 from climate_hosts.db.shared_hosts import SharedHost
@@ -80,7 +82,7 @@ class HostEvacuation:
         return dataclasses.replace(wait, seconds=seconds, progress=progress)
 
 
-def grant(queue: Queue, lease: model.Lease, evacuated: Sequence[int]) -> None:
+def grant(queue: WaitQueue, lease: model.Lease, evacuated: Sequence[int]) -> None:
     """Allocate hosts that are empty to a lease.
 
     :param evacuated: the ids of the hosts
@@ -104,7 +106,7 @@ class _EvacuationPass:
     def __init__(
         self,
         planner: EvacuationPlanner,
-        queue: Queue,
+        queue: WaitQueue,
         lease: model.Lease,
         progress: dict[str, Any],
         now: datetime.datetime,
@@ -212,14 +214,14 @@ class _EvacuationPass:
         targets = evacuation_inventory.Hypervisors(self._conn).targets()
         moving = evacuation_inventory.read_candidates(self._conn, ahead)
         spares = self._planner.conf.queue.spare_servers
-        return emptying.place([*moving, *chosen], targets, spares) is not None
+        return server_placement.place_servers([*moving, *chosen], targets, spares) is not None
 
     def _replace(self, host: SharedHost, reason: str) -> PollAgain:
         """Replace a host that cannot be evacuated by others, if there are, and return it."""
         excluded = [*self._progress.get(_EXCLUDED, []), host.id]
         self._progress[_EXCLUDED] = excluded
         self._database.write(shared_hosts.release_from_lease, host.id, self._lease.id)
-        with contextlib.suppress(CannotMakeRoom):
+        with contextlib.suppress(CannotDrainHosts):
             more = self._planner.choose(self._lease, self._now, excluded)
             ids = [candidate.id for candidate in more]
             self._database.write(shared_hosts.take_all_for_lease, ids, self._lease.id)

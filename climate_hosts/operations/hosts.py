@@ -35,7 +35,7 @@ from climate_hosts.watch import isolation
 from climate_hosts.watch.refresh import read_node
 
 if TYPE_CHECKING:
-    pass
+    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 

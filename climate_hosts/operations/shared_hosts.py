@@ -29,7 +29,7 @@ from climate_hosts.domain import hosts
 from climate_hosts.watch import isolation
 
 if TYPE_CHECKING:
-    pass
+    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 

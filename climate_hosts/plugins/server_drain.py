@@ -36,6 +36,7 @@ from climate_core.plugins.server import end_steps, task_recovery
 from climate_core.plugins.step_context import END, EndContext, Progress
 
 if TYPE_CHECKING:
+    from climate_core.cloud import connections
     from climate_core.lease.model import Lease, Reservation
 
 LOG = log.getLogger(__name__)

@@ -142,11 +142,11 @@ class HostRefresher(PeriodicWorker):
 
 
 def read_nodes(
-    conn: 'connection.Connection',
+    conn: 'connections.Connection',
     listed: Iterable[Mapping[str, Any]],
-    capacities: Mapping[str, placement.HostRoom],
+    capacities: Mapping[str, placement.HostCapacity],
     units: Mapping[str, Mapping[str, Sequence[int]]],
-) -> dict[str, nodes.Node]:
+) -> dict[str, unit_properties.Node]:
     """Describe hosts, by the id of the root provider; two calls.
 
     :param units: the units of the inventories of each host, by the same id
@@ -156,7 +156,7 @@ def read_nodes(
     services = hypervisors.list_services(conn)
     aggregates = hypervisors.list_aggregates(conn)
     return {
-        node['id']: nodes.describe(
+        node['id']: unit_properties.describe_node(
             node,
             services.get(node['service']['host'], {}),
             aggregates.get(node['service']['host'], ()),
@@ -172,11 +172,12 @@ def read_nodes(
 
 
 def read_node(
-    conn: 'connection.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
-) -> nodes.Node | None:
+    conn: 'connections.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
+) -> unit_properties.Node | None:
     """Describe one host; None if Placement does not have it."""
-    capacities = placement.find_rooms(conn, provider_id)
+    capacities = placement.read_host_capacities(conn, provider_id)
     units = {
-        root_id: placement.find_units(conn, capacity) for root_id, capacity in capacities.items()
+        root_id: placement.read_unit_limits(conn, capacity)
+        for root_id, capacity in capacities.items()
     }
     return read_nodes(conn, listed, capacities, units).get(provider_id)

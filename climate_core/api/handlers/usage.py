@@ -148,7 +148,7 @@ def get_limits(backend: Backend, request: Request) -> webob.Response:
             'project_id: must be given, since the token has no project.', 'project_id'
         )
     most = backend.limits.of(project_id) or {}
-    used = backend.database.read(limits_db.used, project_id)
+    used = backend.database.read(limits_db.count_used, project_id)
     shown = {
         name: {'limit': most.get(name, limits.UNLIMITED), 'used': used[name]}
         for name in limits.NAMES

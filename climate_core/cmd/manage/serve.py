@@ -182,7 +182,9 @@ def _create_stand_in(
             self.conf = conf
 
         def reserve(
-            self, context: RequestContext, values: Mapping[str, Any]
+            self,
+            context: RequestContext,  # noqa: ARG002
+            values: Mapping[str, Any],
         ) -> base.ReservedResource:
             params = _without_write_only(values, plugin.schema)
             for name in ('resource_type', 'resource_id'):
