@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feeds of the leases of a project for calendars, and their tokens. Pure.
+"""Calendar feeds of the leases of a project, and their tokens. Pure.
 
-A token is the id of its feed, and a secret that is shown once and of which the digest alone is
-kept. The secret is random and long, so that a plain digest is as good as a slow one.
+A token is the id of its feed and a secret. The secret is shown once; only its digest is stored. It
+is random and long, so that a fast digest is sufficient.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ _NO_DIGEST: Final = '0' * 64
 class Feed:
     """A feed: the leases of a project as its user may see them.
 
-    :param trust_id: of the trust by which that is asked each time
+    :param trust_id: the trust that reads the leases
     """
 
     id: str
@@ -37,7 +37,7 @@ class Feed:
 
 
 class Token(NamedTuple):
-    """Open a feed by its id and a secret."""
+    """The id of a feed and the secret that opens it."""
 
     feed_id: str
     secret: str
@@ -50,26 +50,26 @@ class Token(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """Return what is kept of the secret."""
+        """Return the stored digest of the secret."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
     def opens(self, feed: Feed | None) -> bool:
-        """Tell whether it is that of a feed, in the same time whether it is or not."""
-        kept = _NO_DIGEST if feed is None else feed.secret_digest
-        return hmac.compare_digest(self.digest, kept)
+        """Tell whether it opens a feed, in constant time."""
+        stored = _NO_DIGEST if feed is None else feed.secret_digest
+        return hmac.compare_digest(self.digest, stored)
 
 
 def create_token() -> Token:
-    """Make a token of a new feed."""
+    """Create the token of a new feed."""
     return Token(str(uuid.uuid4()), secrets.token_urlsafe(_BYTES))
 
 
 def redact(text: str) -> str:
-    """Return a text for the log, with the id alone of each token in it."""
+    """Return a text for the log, with only the ids of its tokens."""
     return _TOKEN.sub(r'\1***', text)
 
 
 def parse_token(text: str) -> Token | None:
-    """Read a token; None: it is none."""
+    """Parse a token; None: the text is no token."""
     match = _TOKEN.fullmatch(text)
     return None if match is None else Token(str(uuid.UUID(match[1])), match[2])

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describe a change of a lease for its history: the cause, the result and the difference. Pure.
 
-The entry is made of the difference between the lease before and after, so that nothing that
-changes a lease can forget to tell it.
+An entry has the difference between the lease before and after, so that no change of a lease can
+miss it.
 """
 
 import dataclasses
@@ -21,13 +21,13 @@ RETRY: Final = 'retry'
 FAILED: Final = 'failed'
 RESULTS: Final = (DONE, PROGRESS, RETRY, FAILED)
 
-#: The action of a service that adds what it builds for a user.
+#: The action of a service that adds a resource that it builds for a user.
 JOIN: Final = 'reservation.join'
-#: Changes that ``[limits] changes_per_lease`` counts; those that release resources are not.
+#: Changes that ``[limits] changes_per_lease`` counts. Changes that free resources do not count.
 LIMITED: Final = frozenset(
     {'lease.create', 'lease.update', 'reservation.create', 'reservation.update'}
 )
-#: Changes that users cause as often as servers join a lease and leave it.
+#: Changes that users cause as often as servers join and leave a lease.
 REPEATABLE: Final = frozenset(
     {
         JOIN,
@@ -38,9 +38,9 @@ REPEATABLE: Final = frozenset(
         *(f'event.{each}' for each in (model.START, model.PREPARE, model.END_RESERVATION)),
     }
 )
-#: The most entries of :data:`REPEATABLE` changes in the history of a lease.
+#: The maximum number of entries of :data:`REPEATABLE` changes in the history of a lease.
 MAX_REPEATABLE: Final = 10_000
-#: The reason of the last one of them.
+#: The reason of the last of them.
 LAST_REASON: Final = (
     f'It is one of {MAX_REPEATABLE} entries about additions and removals of reservations; the '
     'history shows no more of them.'
@@ -49,16 +49,15 @@ LAST_REASON: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cause:
-    """Name the user or the event that changes a lease.
+    """The user or the event that changes a lease.
 
-    :param action: ``lease.create``, ``lease.update``, ``reservation.delete`` ... as a user asked
-        for it; :data:`JOIN`; ``event.<type>`` for what was due; ``resource.lost``,
-        ``host.failed`` for what was found, ``resource.rejected``, ``resource.corrected`` for
-        wrong reports of services
-    :param user_id: who asked, or for whom a service did; None for the service itself
-    :param request_id: of the request, or the one that the calls to other services carry
+    :param action: ``lease.create``, ``lease.update``, ``reservation.delete`` ... of a user;
+        :data:`JOIN`; ``event.<type>`` of an event; ``resource.lost`` and ``host.failed`` of
+        reconciliation; ``resource.rejected``, ``resource.corrected`` of wrong reports of services
+    :param user_id: the user of the request, also of a service; None: Climate itself
+    :param request_id: of the request, or of the calls to other services
     :param event_id: the event that is worked on
-    :param failure: a sentence: what failed, where no event says so
+    :param failure: a sentence: what failed, where no event has the reason
     """
 
     action: str
@@ -69,7 +68,7 @@ class Cause:
 
 
 def user_cause(context: RequestContext, action: str) -> Cause:
-    """Return the cause of an action that a user asked for."""
+    """Return the cause of a user's action."""
     return Cause(action, user_id=context.user_id, request_id=context.global_id)
 
 
@@ -80,12 +79,12 @@ def join_cause(context: RequestContext) -> Cause:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """Describe one change in the history.
+    """A change in the history.
 
     :param result: one of :data:`RESULTS`
-    :param reason: a sentence, for what failed or happened behind the lease's back
+    :param reason: a sentence, for a failure or a change outside of the lease
     :param changes: field -> [before, after]; reservation id -> the same, under ``reservations``.
-        The params of a reservation that existed are those that differ: an entry costs no more than
+        An existing reservation has only the params that differ, so that an entry is no larger than
         the change
     """
 
@@ -118,10 +117,10 @@ _RESERVATION_FIELDS = ('status', 'status_reason', 'params')
 def describe_change(
     before: Lease | None, after: Lease, cause: Cause, now: datetime.datetime
 ) -> HistoryEntry | None:
-    """Return the entry for a change; None when nothing is worth it.
+    """Return the entry of a change; None: it has no entry.
 
-    That work on an event begins is not, unless the lease gets another status by it: what comes of
-    it is. A retry for the same reason as the last one is no news either.
+    The claim of an event has no entry unless it changes the lease; its result has. A retry for the
+    same reason as the last one has no entry either.
 
     :param before: None for a new lease
     """
@@ -168,7 +167,7 @@ def _changes(before: Lease | None, after: Lease) -> Iterator[tuple[str, Any]]:
 
 
 def _user_events(lease: Lease | None) -> list[str]:
-    """Return the events that a user gave."""
+    """Return the events that a user added."""
     return [
         f'{e.event_type} {dates.serialize(e.time)}'
         for e in (lease.events if lease is not None else ())

@@ -284,8 +284,13 @@ def reschedule_event(event: Event, time: datetime, now: datetime) -> Event:
     )
 
 
+def repeat_event(event: Event, time: datetime, now: datetime) -> Event:
+    """Return the event with a new time, as due then, once more if it was done."""
+    return dataclasses.replace(reschedule_event(event, time, now), time=time)
+
+
 def move_event(event: Event, time: datetime, now: datetime) -> Event:
-    """Move an event to a new time; one that was done is done again if that is in the future."""
+    """Move an event to a new time; it is repeated if it was done and the time is in the future."""
     if time == event.time:
         return event
     if event.open or time > now:

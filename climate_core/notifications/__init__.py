@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build notifications."""
+"""Build the payloads of notifications.
+
+:mod:`climate_core.notifications.schemas` has the types, when they are sent, and the JSON Schemas.
+A notification is sent at least once; receivers recognize a repeated one by its ``event_id``.
+"""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -8,27 +12,25 @@ from typing import Any, Final
 from climate_common import dates, resource_types
 from climate_core.lease import events, model, usage, views
 
-#: Grows when a payload changes in a way that a receiver cannot overlook; new fields may come
-#: without it.
+#: Grows when a payload changes incompatibly; new fields do not change it.
 VERSION = 1
+#: The type of the usage of a lease, for a system that rates it.
+USAGE: Final = 'lease.usage'
 
 
 def build(
     event_type: str, lease: model.Lease, now: datetime.datetime, reason: str | None = None
 ) -> tuple[str, dict[str, Any]]:
-    """Make the type and the payload of a notification.
+    """Return the type and the payload of a notification; the outbox adds the ``event_id``.
 
-    The outbox adds the ``event_id``.
-
-    :param now: when it happens
-    :param reason: why, for what went wrong or happened behind the lease's back
+    :param reason: the reason of a failure, or of a change outside of the lease
     """
     handler = events.get_handler(event_type.removeprefix('lease.event.'))
     return event_type, {**lease_payload(lease, reason), **handler.payload(lease, now)}
 
 
 def lease_payload(lease: model.Lease, reason: str | None = None) -> dict[str, Any]:
-    """Write a lease as JSON types. Times are UTC, ``YYYY-MM-DDTHH:MM:SS.ffffff``."""
+    """Return a lease as JSON types. Times are UTC, ``YYYY-MM-DDTHH:MM:SS.ffffff``."""
     return {
         'schema_version': VERSION,
         'lease_id': lease.id,
@@ -50,21 +52,20 @@ def lease_payload(lease: model.Lease, reason: str | None = None) -> dict[str, An
 def _reservation(one: model.Reservation) -> dict[str, Any]:
     """Return a reservation without the objects and lists of its specification, as metadata.
 
-    The queues store notifications in plain text, and every receiver on the bus reads them.
+    Message queues store notifications in plain text, and every receiver on the bus reads them.
     """
     shown = views.common_reservation(one)
     for name in model.SPECIFICATIONS:
-        said = shown.get(name)
-        if isinstance(said, Mapping):
-            shown[name] = {k: v for k, v in said.items() if not isinstance(v, dict | list)}
+        specification = shown.get(name)
+        if isinstance(specification, Mapping):
+            shown[name] = {
+                k: v for k, v in specification.items() if not isinstance(v, dict | list)
+            }
     return shown
 
 
-USAGE: Final = 'lease.usage'
-
-
 def usage_payload(uses: Sequence[usage.ReservationUse], period: usage.Span) -> dict[str, Any]:
-    """Write what one lease had in a period as JSON types.
+    """Return the usage of one lease in a period as JSON types.
 
     :param uses: its reservations, at least one
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every notification: its type, when it is sent, and the JSON Schema of its payload.
+"""The types of notifications: when they are sent, and the JSON Schemas of their payloads.
 
-The schemas are open: a receiver must overlook what it does not know, for fields may be added.
-What it cannot overlook comes with another ``schema_version``.
+The schemas are open: a receiver ignores unknown fields, because fields may be added. Incompatible
+changes have another ``schema_version``.
 """
 
 import dataclasses
@@ -80,33 +80,33 @@ _LEASE: dict[str, Any] = {
     'user_id': _TEXT,
     'start_date': _date('When it starts.'),
     'end_date': _date('When it ends.'),
-    'before_end_date': _date('When its end is told; null when it is not.', _NULLABLE),
-    'kind': _status(states.LeaseKind, 'What it does if there is not enough.'),
+    'before_end_date': _date('When ``before_end_lease`` is sent; null: never.', _NULLABLE),
+    'kind': _status(states.LeaseKind, 'What it does if capacity is insufficient.'),
     'retries_left': _value(
         ['integer', 'null'],
-        'How often a lease that waits is tried again; also while the servers of one of the kind '
-        'retry are being made.',
+        'How often a queued lease is retried; also while the servers of a lease of the kind '
+        'retry are being created.',
         minimum=0,
     ),
-    'priority': _value('integer', 'Those with a higher one wait shorter.', minimum=0),
-    'preemptible': _value('boolean', 'Others may take what it is promised.'),
+    'priority': _value(
+        'integer', 'Leases with a higher priority are first in the queue.', minimum=0
+    ),
+    'preemptible': _value('boolean', 'Other leases may preempt it.'),
     'start_policy': _status(
         states.StartPolicy, 'Whether it starts by itself or is started by its user.'
     ),
-    'status': _status(states.LeaseStatus, 'After what is told.'),
+    'status': _status(states.LeaseStatus, 'After the change.'),
     'status_reason': _REASON,
-    'degraded': _value('boolean', 'A resource is gone, the others go on.'),
-    'created_at': _date('When it was made.'),
+    'degraded': _value('boolean', 'A resource is lost, the others are active.'),
+    'created_at': _date('When it was created.'),
     'updated_at': _date('When it was changed last.', _NULLABLE),
     'reservations': _value(
         'array',
-        'Each has, beside these, what its plugin keeps, as ``on_end``.',
+        'Reservations also have the params of their plugins, as ``on_end``.',
         items=RESERVATION,
     ),
     'events': _value('array', items=EVENT),
-    'reason': _value(
-        _NULLABLE, 'Why, for what went wrong or happened behind the back of the lease.'
-    ),
+    'reason': _value(_NULLABLE, 'The reason of a failure, or of a change outside of the lease.'),
 }
 
 
@@ -128,9 +128,9 @@ _USAGE: dict[str, Any] = {
     'user_id': _TEXT,
     'begin': _value('string', 'When the period begins.'),
     'end': _value('string', 'When the period ends.'),
-    'reserved': _hours('Resource-hours from the making of each reservation on.'),
-    'used': _hours('Resource-hours from the waking of each resource on.'),
-    'preempted': _hours('Resource-hours that a preemptible lease lost by giving way to others.'),
+    'reserved': _hours('Resource-hours from the creation of the reservations on.'),
+    'used': _hours('Resource-hours from the start of the resources on.'),
+    'preempted': _hours('Resource-hours that a preemptible lease lost to other leases.'),
     'resources': _value(
         'array',
         minItems=1,
@@ -158,17 +158,17 @@ _POWER: dict[str, Any] = {
     'pool': _TEXT,
     'power': _value(
         'string',
-        'After what is told.',
+        'After the change.',
         enum=[power.AWAKE, *(str(each) for each in power.PowerState)],
     ),
     'time': _date('When.'),
-    'reason': _value(_NULLABLE, 'Why, for one that did not wake.'),
+    'reason': _value(_NULLABLE, 'The reason of a host that was not powered on.'),
 }
 _POWER_SENT: Mapping[str, str] = {
-    str(power.PowerState.FALLING_ASLEEP): 'a host that nobody needs is to be switched off',
-    str(power.PowerState.ASLEEP): 'a host is switched off',
-    str(power.PowerState.WAKING): 'a host is to be switched on',
-    power.AWAKE: 'a host takes servers again, or was not switched off after all',
+    str(power.PowerState.FALLING_ASLEEP): 'a host that no lease needs is to be powered off',
+    str(power.PowerState.ASLEEP): 'a host is powered off',
+    str(power.PowerState.WAKING): 'a host is to be powered on',
+    power.AWAKE: 'a host accepts servers again, or was not powered off after all',
 }
 
 
@@ -194,9 +194,9 @@ def _type(event_type: str, sent: str, fields: Mapping[str, Any] = _LEASE) -> Not
     return NotificationType(event_type, sent, schema)
 
 
-#: The one of an event that a user gave, for which there is no name of its own.
+#: The type of all events that users name.
 GIVEN = _type(*next(iter(events.get_handler(events.BY_USER).notifications.items())))
-#: The payloads that have more than the lease, or a field in another way.
+#: The payloads that differ from those of a lease.
 _FIELDS: Mapping[str, Mapping[str, Any]] = {
     'lease.event.before_start_lease': {
         **_LEASE,
@@ -215,12 +215,12 @@ _FIELDS: Mapping[str, Mapping[str, Any]] = {
 }
 
 TYPES: tuple[NotificationType, ...] = (
-    _type('lease.create', 'a lease was made'),
+    _type('lease.create', 'a lease was created'),
     _type(
         'lease.update',
         'a lease was changed, or a resource joined or left it, or one of its resources was lost '
-        'behind its back, or its webhook was taken away, or its end has begun with a grace for '
-        'the servers on its hosts',
+        'outside of the lease, or its webhook was removed, or its end has begun with a grace '
+        'period for the servers on its hosts',
     ),
     _type('lease.delete', 'a lease was deleted, and its resources are freed'),
     *(
@@ -232,7 +232,9 @@ TYPES: tuple[NotificationType, ...] = (
     ),
     GIVEN,
     _type(
-        notifications.USAGE, 'an hour or a day is over, for each lease that held something', _USAGE
+        notifications.USAGE,
+        'an hour or a day is over, for every lease that held resources',
+        _USAGE,
     ),
     *(
         _type(f'{power_notices.PREFIX}{state}', sent, _POWER)
@@ -240,7 +242,7 @@ TYPES: tuple[NotificationType, ...] = (
     ),
     _type(
         power_notices.FAILED,
-        'a host did not wake in time: others are promised in its place if there are any',
+        'a host was not powered on in time: other hosts are allocated in its place if possible',
         _POWER,
     ),
 )
@@ -249,9 +251,9 @@ _BY_TYPE = {kind.event_type: kind for kind in TYPES}
 
 
 def get_type(event_type: str) -> NotificationType:
-    """Find a type of notification.
+    """Return a type of notification.
 
-    :raises KeyError: there is none
+    :raises KeyError: there is no such type
     """
     if event_type.startswith('lease.event.'):
         return _BY_TYPE.get(event_type, GIVEN)

@@ -179,8 +179,7 @@ def retry_now(lease: Lease, now: datetime) -> Lease:
         lease = dataclasses.replace(lease, events=kept)
     elif not ends:
         lease = lease.with_events(model.new_event(lease.id, model.END, lease.end_date, now))
-    tries = _next_retries(lease)
-    due = (dataclasses.replace(transitions.reschedule_event(e, now, now), time=now) for e in tries)
+    due = (transitions.repeat_event(event, now, now) for event in _next_retries(lease))
     return lease.with_events(*due)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List the types of events: what each does, its priority and its notifications. Pure.
+"""The table of the types of events: their work, priorities and notifications. Pure.
 
 A new type of event is
 
@@ -7,7 +7,7 @@ A new type of event is
 - its name in :mod:`climate_common.event_types`, which clients know;
 - if it has a ``lease_call``, what is called: an item of ``LeaseOperations.lease_calls``.
 
-``tests/unit/lease/events/test_table.py`` names the place that is missing.
+``tests/unit/lease/events/test_table.py`` names a place that is missing.
 """
 
 from collections.abc import Iterable
@@ -52,12 +52,12 @@ TABLE: Final[tuple[EventHandler, ...]] = (
 )
 register(TABLE)
 
-#: Types that the service makes and a user cannot give.
+#: The types that a user cannot add to a lease.
 OWN_TYPES: Final = frozenset(each.event_type for each in TABLE if not each.accepted)
 
 
 def is_user_event(event_type: str) -> bool:
-    """Tell whether a type of event is one that users name themselves."""
+    """Tell whether users named a type of event."""
     return isinstance(get_handler(event_type), UserEvent)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Define what a type of event has, and find the handler of a type. Pure.
+"""The base of the handlers of events, and their register. Pure.
 
-An event is handled in two moves. :meth:`EventHandler.begin` says what the lease is while the work
-is done, :meth:`EventHandler.settle` what it is afterwards, from what became of each reservation.
-Between the two the world may have changed: ``settle`` is given the lease as it is then.
+A handler has two steps. :meth:`EventHandler.begin` returns the lease during the work,
+:meth:`EventHandler.settle` the lease after it, from the outcomes of its reservations. The lease
+may change between them: ``settle`` takes the lease as it is then.
 """
 
 import dataclasses
@@ -18,12 +18,12 @@ from climate_core.lease.transitions import Change, EventWork, Outcome
 
 Outcomes = Mapping[str, Outcome]
 
-#: Stands for all types that users name themselves.
+#: Stands for all types that users name.
 BY_USER: Final = 'of_user'
 
 
 class Stage(enum.IntEnum):
-    """Stage of the end of a lease; it cancels the open events of the stages before, too."""
+    """A stage of the end of a lease; it also cancels the open events of the stages before."""
 
     END_BEGINS = 1
     END_REQUESTED = 2
@@ -34,7 +34,7 @@ class Stage(enum.IntEnum):
 class EventHandler:
     """Handle one type of event.
 
-    The attributes that are texts are shown in the documents.
+    The documentation shows the attributes that are texts.
     """
 
     event_type: ClassVar[str]
@@ -46,50 +46,50 @@ class EventHandler:
     on_failure: ClassVar[str] = ''
     #: Type of a notification -> when it is sent.
     notifications: ClassVar[Mapping[str, str]] = {}
-    #: Order among events that are due at the same time, lowest first: what only notifies, then
-    #: what frees, then what takes, then what cleans up.
+    #: Order of events that are due at the same time, lowest first: notices, events that free
+    #: resources, events that claim resources, cleanup.
     priority: ClassVar[int] = 0
-    #: Whether users never see it.
+    #: Whether users cannot see it.
     hidden: ClassVar[bool] = False
-    #: Whether a user may give it with a new lease.
+    #: Whether a user may add it to a new lease.
     accepted: ClassVar[bool] = False
     cancelled_by: ClassVar[Stage] = Stage.END_REQUESTED
-    #: Whether a lease has it only from when it is granted, because it follows from the start.
+    #: Whether a lease has it only after its grant, because it depends on the start.
     follows_grant: ClassVar[bool] = False
 
-    #: The methods of a resource plugin of which it calls one for each reservation.
+    #: The methods of a resource plugin, of which it calls one per reservation.
     plugin_methods: ClassVar[tuple[str, ...]] = ()
-    #: What is called instead, once for the lease: an item of ``LeaseOperations.lease_calls``.
+    #: Called once for the lease instead: an item of ``LeaseOperations.lease_calls``.
     lease_call: ClassVar[str | None] = None
-    #: The service that this asks; what plugins call depends on the types of the resources.
+    #: The service that ``lease_call`` needs; plugins need those of their resources.
     service: ClassVar[str | None] = None
     #: The status of a reservation that is done.
     done_status: ClassVar[states.ReservationStatus] = states.ReservationStatus.DELETED
-    #: Whether it is done once its resources are awake, whoever sees that.
+    #: Whether it is done once its resources are active, even if the event did not start them.
     done_when_active: ClassVar[bool] = False
-    #: Whether it takes resources of the lowest rank first, not of the highest.
+    #: Whether it starts with resources of the lowest rank, not of the highest.
     ascending: ClassVar[bool] = False
-    #: Whether it is given up shortly before the end of the lease.
+    #: Whether it is abandoned shortly before the end of the lease.
     until_end: ClassVar[bool] = False
-    #: Whether a bug in a plugin is a permanent failure. If not, the call is retried: a plugin
-    #: that is repaired does it.
+    #: Whether a bug in a plugin is a permanent failure. If not, the call is retried until the
+    #: plugin is repaired.
     bug_is_permanent: ClassVar[bool] = False
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
-        """Return the work of an event that was claimed."""
+        """Return the work of a claimed event."""
         return EventWork(lease)
 
     def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
-        """Return what a lease is after the work on an event.
+        """Return the lease after the work on an event.
 
-        :param event: the event as it was claimed, one of the lease's
-        :param outcomes: reservation id -> what became of it; for an event without reservations
-            the event's own id
+        :param event: the event of the lease, as it was claimed
+        :param outcomes: by the ids of the reservations; by the id of the event if it works on no
+            reservations
         """
         raise NotImplementedError
 
     def skip(self, lease: Lease, event: Event, reason: str, now: datetime) -> Change:
-        """Return what a lease is after an event of which there is nothing to do."""
+        """Return the lease after an event without work."""
         return Change(lease.with_events(transitions.complete_event(event, reason, now)))
 
     def plugin_method(self, lease: Lease, reservation: Reservation) -> str:
@@ -97,7 +97,7 @@ class EventHandler:
         return self.plugin_methods[0]
 
     def retries_forever(self, lease: Lease, event: Event) -> bool:
-        """Tell whether it is retried after a permanent failure, too, because it frees capacity."""
+        """Tell whether it is retried even after a permanent failure, because it frees capacity."""
         return False
 
     def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
@@ -105,11 +105,11 @@ class EventHandler:
         return event
 
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
-        """Return a lease that was just terminated, with its event of this type if it needs one."""
+        """Return a terminated lease with the event of this type that it needs, if any."""
         return lease
 
     def payload(self, lease: Lease, now: datetime) -> Mapping[str, Any]:
-        """Return what its notification has beside the lease."""
+        """Return the fields of its notification beside the lease."""
         return {}
 
 
@@ -117,23 +117,23 @@ _HANDLERS: dict[str, EventHandler] = {}
 
 
 def register(handlers: Iterable[EventHandler]) -> None:
-    """Add handlers to those that are found by their type."""
+    """Register handlers by their types."""
     _HANDLERS.update({handler.event_type: handler for handler in handlers})
 
 
 def get_handler(event_type: str) -> EventHandler:
-    """Return the handler of a type; one without a handler of its own was named by a user."""
+    """Return the handler of a type. A type without its own handler was named by a user."""
     return _HANDLERS.get(event_type, _HANDLERS[BY_USER])
 
 
 def cancel_by_stage(lease: Lease, stage: Stage, reason: str, now: datetime) -> Lease:
-    """Cancel the open events of a lease that have no place after a stage of its end."""
+    """Cancel the open events of a lease that a stage of its end cancels."""
     cancelled = (e for e in lease.events if get_handler(e.event_type).cancelled_by <= stage)
     return transitions.cancel_events(lease, cancelled, reason, now)
 
 
 def terminate_lease(lease: Lease, now: datetime, reason: str | None) -> Lease:
-    """Return a lease that holds nothing as TERMINATED; hide it if it is being deleted."""
+    """Return a lease without resources as TERMINATED; hide it if it is being deleted."""
     deleting = lease.status == states.LeaseStatus.DELETING
     after = dataclasses.replace(
         lease,

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of the end, and those after it: ``external_end`` and ``release_trust``."""
+"""The events of the end: ``end_lease`` and ``end_reservation`` do the end action of resources.
+
+``external_end`` and ``release_trust`` follow after the end. Pure.
+"""
 
 import dataclasses
 from datetime import datetime, timedelta
@@ -16,13 +19,13 @@ _R = states.ReservationStatus
 _E = states.EventStatus
 
 ENDED: Final = 'lease.event.end_lease'
-#: The reason of a lease that was over before its start.
+#: The reason of a lease that was cancelled.
 CANCELLED: Final = 'Cancelled by its user before its start.'
-#: The reason of a lease that was over while it waited.
+#: The reason of a lease that ended in the queue.
 NEVER_ENOUGH: Final = 'There was not enough for it before its end.'
 #: The reason of a lease with ``start_policy`` manual that its user never started.
 NOT_STARTED: Final = 'Its user did not start it.'
-#: Why a resource of a lease that was never ACTIVE was not awake, where no other reason is known.
+#: The reason of a resource that was not started, if it has no other reason.
 NEVER_AWAKE: Final = 'It was not awake before the end of the lease.'
 
 
@@ -32,8 +35,8 @@ class EndLease(base.EventHandler):
     action = 'does the end action of every resource, those of the highest rank first'
     on_failure = 'retried for ever'
     notifications = {
-        ENDED: 'its end is done: everything is freed, or was lost before its end',
-        'lease.update': 'servers on its hosts have their grace, or are moved away',
+        ENDED: 'its end is done: everything is freed, or was lost before',
+        'lease.update': 'servers on its hosts have a grace period, or are migrated',
     }
     priority = 1
     cancelled_by = base.Stage.TERMINATED
@@ -44,18 +47,19 @@ class EndLease(base.EventHandler):
             return EventWork(lease, skip_reason='The lease is over.')
         before = lease
         never_started = any(e.open for e in lease.events_of(model.START))
-        told = never_started and lease.status not in states.ENDING
+        start_failed = never_started and lease.status not in states.ENDING
         if lease.status in (_L.PENDING, _L.STARTING) and end_reason(lease) != CANCELLED:
             lease = _with_never_awake(lease, now)
-        # One that is tried again keeps the reason for that.
+        # A lease whose end is retried keeps its reason.
         if lease.status not in states.ENDING:
             lease = lease.moved_to(_L.TERMINATING, end_reason(lease))
-        # What was being taken out of the lease is freed with the rest.
-        why = 'The end of the lease came first.'
-        after = base.cancel_by_stage(lease, base.Stage.END_BEGINS, why, now)
-        notifications = (
-            {start.START_FAILED: start.TOO_LATE} if told else _grace_notifications(before, now)
-        )
+        # A resource that was being removed from the lease is freed with the rest.
+        reason = 'The end of the lease came first.'
+        after = base.cancel_by_stage(lease, base.Stage.END_BEGINS, reason, now)
+        if start_failed:
+            notifications: dict[str, str | None] = {start.START_FAILED: start.TOO_LATE}
+        else:
+            notifications = _grace_notifications(before, now)
         return EventWork(after, lease.live, notifications=notifications)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
@@ -64,10 +68,10 @@ class EndLease(base.EventHandler):
             after = dataclasses.replace(after, status_reason=_freeing_reason(after, outcomes))
             return Change(transitions.poll_again(after, event, after.live, outcomes, now))
         after = after.with_events(transitions.complete_event(event, None, now))
-        told: dict[str, str | None] = {ENDED: None}
+        notifications: dict[str, str | None] = {ENDED: None}
         if lease.status == _L.DELETING:
-            told['lease.delete'] = None
-        return Change(base.terminate_lease(after, now, end_reason(after)), told)
+            notifications['lease.delete'] = None
+        return Change(base.terminate_lease(after, now, end_reason(after)), notifications)
 
     def retries_forever(self, lease: Lease, event: Event) -> bool:
         return True
@@ -79,7 +83,7 @@ class EndLease(base.EventHandler):
 class EndReservation(base.EventHandler):
     event_type = model.END_RESERVATION
     due = (
-        'when the user takes a resource out of the lease, or at the end that it keeps when the '
+        'when the user removes a resource from the lease, or at the end that it keeps when the '
         'lease is extended without it'
     )
     action = 'does the end action of this resource'
@@ -94,7 +98,7 @@ class EndReservation(base.EventHandler):
         todo = tuple(r for r in lease.live if r.id == event.reservation_id)
         if not todo or lease.status in states.ENDING:
             return EventWork(lease, skip_reason='It is freed with the rest of the lease.')
-        # One that was not extended with its lease is so from now on.
+        # A resource that was not extended with its lease leaves it now.
         leaving = tuple(
             each
             if each.status == _R.DELETING
@@ -110,7 +114,7 @@ class EndReservation(base.EventHandler):
             return Change(transitions.poll_again(after, event, left, outcomes, now))
         after = after.with_events(transitions.complete_event(event, None, now))
         if lease.status == _L.ERROR:
-            # The resource that was taken out may be the one that had failed.
+            # The removed resource may be the one that had failed.
             after = dataclasses.replace(after, status=transitions.recovered_status(after, now))
             reason = transitions.permanent_errors(after) or transitions.user_start_reason(after)
             after = dataclasses.replace(after, status_reason=reason)
@@ -121,9 +125,9 @@ class EndReservation(base.EventHandler):
 
 
 def _grace_notifications(lease: Lease, now: datetime) -> dict[str, str | None]:
-    """Return what becomes of the servers on the hosts of a lease that are not deleted at once.
+    """Return a notification about servers on the hosts of a lease that are not deleted yet.
 
-    It is said when the end begins, and not if the user deleted the lease.
+    It is sent when the end begins, unless the user deleted the lease.
     """
     if lease.status in states.ENDING:
         return {}
@@ -139,10 +143,10 @@ def _grace_notifications(lease: Lease, now: datetime) -> dict[str, str | None]:
 
 
 def _with_never_awake(lease: Lease, now: datetime) -> Lease:
-    """Return a lease that was never ACTIVE with the reason for each resource that was not awake.
+    """Return a lease that was never ACTIVE with reasons of the resources that were not started.
 
-    It stays readable when the resource is freed, and in the history. A lease that its user did
-    not start has a reason of its own.
+    The reasons stay readable when the resources are freed, and in the history. A lease that its
+    user did not start has another reason.
     """
     if lease.event(model.START) is None:
         return lease
@@ -156,26 +160,26 @@ def _with_never_awake(lease: Lease, now: datetime) -> Lease:
 
 
 def _freeing_reason(lease: Lease, outcomes: base.Outcomes) -> str | None:
-    """Return what keeps a lease that ends from being over; the last reason stays until then."""
-    told = []
+    """Return why a lease is still ending; the last reason stays until its end."""
+    failing = []
     for each in lease.live:
         reason = outcomes.get(each.id, Outcome(Result.WAIT)).reason or each.status_reason
         if reason is not None:
-            told.append(dataclasses.replace(each, status_reason=reason))
-    return transitions.summarize_errors(told) or end_reason(lease)
+            failing.append(dataclasses.replace(each, status_reason=reason))
+    return transitions.summarize_errors(failing) or end_reason(lease)
 
 
 def end_now(lease: Lease, now: datetime) -> Event:
-    """Return the end of a lease as due now."""
+    """Return the ``end_lease`` of a lease as due now."""
     end = lease.event(model.END)
     if end is None:
         return model.new_event(lease.id, model.END, now, now)
-    # A manager that works on the end sees at its finish what the lease is by then.
+    # A manager that works on the end reads the lease when it finishes.
     return end if end.status == _E.IN_PROGRESS else transitions.reschedule_event(end, now, now)
 
 
 def end_reason(lease: Lease) -> str | None:
-    """Return the reason of a lease that is over, if there is something to report."""
+    """Return the reason of a lease that has ended, if there is something to report."""
     starts = lease.events_of(model.START, model.READY)
     tried = (*starts, *lease.events_of(model.RETRY, model.MAKE_ROOM))
     if lease.status_reason == CANCELLED or any(e.status_reason == CANCELLED for e in tried):
@@ -197,9 +201,9 @@ def _failed(reservation: Reservation) -> bool:
 
 
 class Cleanup(base.EventHandler):
-    """Handle an event that is done after the end of the lease, without a notification."""
+    """Handle an event after the end of the lease, without a notification."""
 
-    on_failure = 'retried; given up after a permanent failure'
+    on_failure = 'retried; abandoned after a permanent failure'
     priority = 3
     hidden = True
     cancelled_by = base.Stage.NEVER
@@ -210,8 +214,8 @@ class Cleanup(base.EventHandler):
 
 class ReleaseTrust(Cleanup):
     event_type = model.RELEASE_TRUST
-    due = 'when the lease is over'
-    action = "lets the owner's trust go"
+    due = 'when the lease has ended'
+    action = "releases the owner's trust"
     lease_call = 'release_trust'
     service = 'keystone'
 
@@ -221,29 +225,27 @@ class ReleaseTrust(Cleanup):
         return super().settle(lease, event, outcomes, now)
 
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
-        """Add an event that lets the trust go, if there is one and no event does so."""
+        """Add an event that releases the trust, if the lease has one and no such event."""
         if lease.trust_id is None or any(e.open for e in lease.events_of(self.event_type)):
             return lease
         return lease.with_events(model.new_event(lease.id, self.event_type, now, now))
 
 
 class ExternalEnd(Cleanup):
-    """Tell the external service that a lease is over, if it was asked about the lease."""
+    """Notify the external service of the end of a lease, if it was asked about the lease."""
 
     event_type = model.EXTERNAL_END
-    due = 'when the lease is over, if the external service was asked about it'
-    action = 'tells the external service'
+    due = 'when the lease has ended, if the external service was asked about it'
+    action = 'notifies the external service'
     lease_call = 'notify_external_end'
     service = 'external'
 
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
         """Make the event due now if it waits for the end of the lease."""
         event = lease.event(self.event_type)
-        undone = states.EventStatus.UNDONE
-        if event is None or event.status != undone or event.next_at is not None:
+        if event is None or event.status != _E.UNDONE or event.next_at is not None:
             return lease
-        due = transitions.reschedule_event(event, now, now)
-        return lease.with_events(dataclasses.replace(due, time=now))
+        return lease.with_events(transitions.repeat_event(event, now, now))
 
 
 def new_external_end(lease_id: str, now: datetime) -> Event:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events that only notify: ``before_start_lease``, ``before_end_lease`` and those of users."""
+"""Events that only notify: ``before_start_lease``, ``before_end_lease`` and user events. Pure."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,7 +10,7 @@ from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease
 from climate_core.lease.transitions import Change, EventWork
 
-#: The notification that the end is not near any more.
+#: The notification that the end was moved after ``before_end_lease``.
 STOP: Final = f'lease.event.{model.BEFORE_END}.stop'
 
 
@@ -33,16 +33,16 @@ class Notice(base.EventHandler):
 class BeforeStart(Notice):
     event_type = model.BEFORE_START
     follows_grant = True
-    due = 'as many seconds before the start as the operator and ``before_start`` of the lease say'
+    due = 'the seconds before the start that the operator and ``before_start`` of the lease set'
     action = 'notifies'
     notifications = {
         'lease.event.before_start_lease': (
-            'its start is near: once for each of the times that the operator and the lease want'
+            'its start is near: once for every time that the operator and the lease set'
         )
     }
 
     def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        """Leave it to :mod:`climate_core.lease.changes.update`, which sees all of them."""
+        """Leave it to :func:`climate_core.lease.changes.update.move_start_notices`."""
         return event
 
     def payload(self, lease: Lease, now: datetime) -> Mapping[str, int]:
@@ -56,9 +56,7 @@ class BeforeEnd(Notice):
     action = 'notifies'
     notifications = {
         'lease.event.before_end_lease': 'its end is near',
-        STOP: (
-            'it was prolonged after it was told that its end is near: that does not hold any more'
-        ),
+        STOP: ('it was extended after ``before_end_lease``, which does not hold any more'),
     }
     # Clients of Blazar give it with a new lease.
     accepted = True
@@ -70,12 +68,12 @@ class BeforeEnd(Notice):
 
 
 class UserEvent(Notice):
-    """Handle an event that a user gives a lease, under a name of its own."""
+    """Handle an event that a user adds to a lease, with a type that the user names."""
 
     event_type = base.BY_USER
-    due = 'at the time that the user gives'
+    due = 'at the time that the user sets'
     action = 'notifies'
-    notifications = {'lease.event.<name>': 'an event that the user gave is due'}
+    notifications = {'lease.event.<name>': 'an event that the user added is due'}
     accepted = True
 
 
@@ -89,7 +87,7 @@ def add_before_end(before: Lease, after: Lease, now: datetime) -> Lease:
 
 
 def is_revoked(before: Lease, after: Lease) -> bool:
-    """Tell whether an end that was told to be near is not near any more."""
+    """Tell whether a change of a lease repeats a ``before_end_lease`` that was sent."""
     done = states.EventStatus.DONE
-    told = {e.id for e in before.events_of(model.BEFORE_END) if e.status == done}
-    return any(e.id in told and e.open for e in after.events)
+    sent = {e.id for e in before.events_of(model.BEFORE_END) if e.status == done}
+    return any(e.id in sent and e.open for e in after.events)

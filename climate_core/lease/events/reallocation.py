@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``reallocate_reservation``: lets a resource follow what the calendar promises in its lease.
+"""``reallocate_reservation``: lets a resource of an active lease follow its allocations. Pure.
 
-A lease that runs gets more hosts, or others for those that died. What fails leaves it as it is:
-the rest of it runs.
+The lease gets more hosts, or others for those that failed. A failure leaves the rest of the lease
+active.
 """
 
 import dataclasses
@@ -20,13 +20,13 @@ _R = states.ReservationStatus
 
 class ReallocateReservation(base.EventHandler):
     event_type = model.REALLOCATE
-    due = 'when the calendar promises something else to a resource of a lease that runs'
-    action = 'wakes what is new, and puts what was given up out of use'
+    due = 'when the allocations of a resource of an active lease change'
+    action = 'starts new allocations, and releases old ones'
     on_failure = (
         'retried until shortly before the end of the lease; after a permanent failure the lease '
-        'goes on and says what is wrong'
+        'continues with the reason'
     )
-    notifications = {'lease.update': 'something that was added cannot be woken'}
+    notifications = {'lease.update': 'something that was added cannot be started'}
     priority = 2
     hidden = True
     cancelled_by = base.Stage.END_BEGINS
@@ -47,7 +47,7 @@ class ReallocateReservation(base.EventHandler):
         outcome = outcomes[ours.id]
         after = lease.with_reservations(transitions.with_progress(ours, outcome))
         after = after.with_events(transitions.settle_event(event, outcome, now))
-        # What a start waits for is told by the start.
+        # The event of the start reports what it waits for.
         if lease.status == _L.ACTIVE:
             after = dataclasses.replace(after, status_reason=_reason_after(lease, ours, outcome))
         failed = outcome.result is Result.FAILED
@@ -57,24 +57,26 @@ class ReallocateReservation(base.EventHandler):
 def add_reallocations(
     lease: Lease, reservation_ids: Iterable[str], now: datetime, time: datetime | None = None
 ) -> Lease:
-    """Add events by which reservations of a lease that runs follow the calendar.
+    """Add events by which reservations of an active lease follow the calendar.
 
-    One that does so already does it again: it may have looked at what was promised before.
+    An event that is in progress is repeated: it may have read the allocations before they changed.
 
     :param time: when; None: now
     """
-    due = [_reallocate_at(lease, each, now, time or now) for each in reservation_ids]
-    return lease.with_events(*due)
-
-
-def _reallocate_at(lease: Lease, reservation_id: str, now: datetime, time: datetime) -> Event:
-    for event in lease.events_of(model.REALLOCATE, reservation_id=reservation_id):
-        return dataclasses.replace(transitions.reschedule_event(event, time, now), time=time)
-    return model.new_event(lease.id, model.REALLOCATE, time, now, reservation_id)
+    time = time or now
+    events = []
+    for reservation_id in reservation_ids:
+        present = lease.events_of(model.REALLOCATE, reservation_id=reservation_id)
+        if present:
+            events.append(transitions.repeat_event(present[0], time, now))
+        else:
+            new = model.new_event(lease.id, model.REALLOCATE, time, now, reservation_id)
+            events.append(new)
+    return lease.with_events(*events)
 
 
 def _startable(lease: Lease, event: Event) -> tuple[Reservation, ...]:
-    """Return the reservation of an event if it is awake, or on its way."""
+    """Return the reservation of an event if it is active or starting."""
     statuses = (_R.PENDING, _R.ACTIVE)
     return tuple(
         r for r in lease.reservations if r.id == event.reservation_id and r.status in statuses
@@ -82,11 +84,11 @@ def _startable(lease: Lease, event: Event) -> tuple[Reservation, ...]:
 
 
 def _reason_after(lease: Lease, reservation: Reservation, outcome: Outcome) -> str | None:
-    """Return the reason of a lease; the last one stays while the work goes on."""
+    """Return the reason of a lease; the last reason stays while the work continues."""
     if outcome.result is Result.DONE:
         return transitions.permanent_errors(lease)
     if outcome.reason is None:
         return lease.status_reason
-    troubled = dataclasses.replace(reservation, status_reason=outcome.reason)
-    told = [transitions.permanent_errors(lease), transitions.summarize_errors([troubled])]
-    return '; '.join(each for each in told if each)
+    failing = dataclasses.replace(reservation, status_reason=outcome.reason)
+    reasons = [transitions.permanent_errors(lease), transitions.summarize_errors([failing])]
+    return '; '.join(filter(None, reasons))

@@ -1,5 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of the start: ``prepare_reservation``, ``start_lease`` and ``ready_to_start``."""
+"""The events of the start: ``prepare_reservation``, ``start_lease`` and ``ready_to_start``. Pure.
+
+A preparation is what a resource needs between its reservation and the start. A resource that is
+created for a lease, as a stack from a template, claims its capacity as soon as its reservation is
+stored. If it cannot, it is freed again, and the lease is in ERROR until its user removes the
+reservation. A preparation that only makes the start fast, as of hosts, is done shortly before it.
+
+The resources that one request creates for a lease are created together or not at all: if one
+fails, the others are freed with it, also those of other groups. The start waits for all of them.
+"""
 
 import dataclasses
 from collections.abc import Iterable, Mapping
@@ -15,15 +24,23 @@ _L = states.LeaseStatus
 _R = states.ReservationStatus
 _E = states.EventStatus
 
+STARTED: Final = 'lease.event.start_lease'
+START_FAILED: Final = 'lease.event.start_lease.error'
+START_WARNING: Final = 'lease.event.start_lease.warning'
+
 #: The reason to skip a preparation.
 START_FIRST: Final = 'The start came first.'
+#: The reason to skip a start.
+TOO_LATE: Final = 'The lease ended before it could be started.'
+#: A resource reports its creation. It is polled as well, because the report may be lost.
+_WHILE_CREATED: Final = Outcome(Result.WAIT, 60.0)
 
 
 class PrepareReservation(base.EventHandler):
     event_type = model.PREPARE
     follows_grant = True
     due = (
-        'when a reservation is written that needs it, before the start; of hosts '
+        'when a reservation that needs it is stored, before the start; of hosts '
         '``prepare_seconds`` before the start'
     )
     action = (
@@ -32,7 +49,7 @@ class PrepareReservation(base.EventHandler):
     on_failure = (
         'retried until the start; a permanent failure puts the reservation and the lease in error '
         'and frees the resource, which is retried for ever; a lease of the kind retry for whose '
-        'servers there is no room waits again, as does one for which preemptible leases give way'
+        'servers there is no capacity is queued again, as is a lease that preempts others'
     )
     notifications = {'lease.update': 'a resource cannot be prepared'}
     priority = 2
@@ -48,10 +65,10 @@ class PrepareReservation(base.EventHandler):
         return EventWork(lease, todo)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
-        """Return what a lease is after the work on one reservation before its start.
+        """Return the lease after the work on one reservation before its start.
 
-        What cannot be prepared is in ERROR first and freed then, so that any manager that goes
-        on with it knows why it is gone.
+        What cannot be prepared is in ERROR before it is freed, so that any manager that continues
+        the work reads the reason.
         """
         ours = next(iter(_unstarted(lease, outcomes.keys())), None)
         if ours is None:
@@ -62,14 +79,14 @@ class PrepareReservation(base.EventHandler):
         if ours.status == _R.PENDING:
             change = _settle_pending(lease, event, ours, outcome, now)
             return dataclasses.replace(change, lease=_unblock_start(lease, change.lease, now))
-        # It is freed after its failure, which stays readable.
+        # It is being freed; the reason of its failure stays readable.
         if outcome.result is not Result.DONE:
             return Change(lease.with_events(transitions.retry_event(event, [outcome], now)))
         if lease.status == _L.WAITING:
             lease = lease.with_reservations(queue.as_unmade(ours, now))
             return Change(lease.with_events(transitions.complete_event(event, None, now)))
         if ours.group:
-            # What was made for it is gone, so it counts no more.
+            # What was created for it is freed, and does not count any more.
             lease = lease.with_reservations(dataclasses.replace(ours, amounts={}, updated_at=now))
         event = transitions.complete_event(event, ours.status_reason, now, _E.ERROR)
         return Change(lease.with_events(event))
@@ -83,7 +100,7 @@ class PrepareReservation(base.EventHandler):
         return event.reservation_id in failed_preparations(lease)
 
     def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        """Move a preparation some time before the start with the start."""
+        """Move a preparation that is due before the start with the start."""
         if event.time == event.created_at:
             return event
         moved = event.time + (after.start_date - before.start_date)
@@ -103,9 +120,9 @@ def _settle_pending(
         after = queue.requeue(lease, outcome.reason or '', now)
         return Change(after, {'lease.update': after.status_reason})
     new = reservation
-    # What is missing of it says why until it is there.
-    told = failed or not reservation.missing_resources
-    if told and (outcome.result is not Result.WAIT or outcome.reason is not None):
+    # A resource with missing parts keeps its reason until they exist.
+    has_news = failed or not reservation.missing_resources
+    if has_news and (outcome.result is not Result.WAIT or outcome.reason is not None):
         new = dataclasses.replace(new, status_reason=outcome.reason)
     if failed:
         new = dataclasses.replace(new, status=_R.ERROR)
@@ -120,85 +137,78 @@ def _settle_pending(
 
 
 def _fail_together(lease: Lease, failed: Reservation, now: datetime) -> Lease:
-    """Free what the same request wanted to be made as one that cannot be."""
-    times = _made_since(lease)
-    others = [
-        each
-        for each in lease.live
-        if each.id in times and times[each.id] == times.get(failed.id)
-        if each.status == _R.PENDING
-    ]
-    lease = lease.with_reservations(
-        *(
-            dataclasses.replace(
-                each, status=_R.ERROR, status_reason=failed.status_reason, updated_at=now
-            )
-            for each in others
+    """Free the other resources of the request that a failed one belongs to."""
+    times = _created_since(lease)
+    others = {
+        r.id: dataclasses.replace(
+            r, status=_R.ERROR, status_reason=failed.status_reason, updated_at=now
         )
-    )
-    ids = {each.id for each in others}
-    events = (e for e in lease.events_of(model.PREPARE) if e.reservation_id in ids)
-    return lease.with_events(*(transitions.reschedule_event(each, now, now) for each in events))
+        for r in lease.live
+        if r.id in times and times[r.id] == times.get(failed.id) and r.status == _R.PENDING
+    }
+    events = (e for e in lease.events_of(model.PREPARE) if e.reservation_id in others)
+    rollbacks = (transitions.reschedule_event(event, now, now) for event in events)
+    return lease.with_reservations(*others.values()).with_events(*rollbacks)
 
 
 def blocks_start(lease: Lease) -> frozenset[str]:
-    """Return the ids of the reservations with which the start waits until all are made.
+    """Return the ids of the reservations that the start leaves out until all are created.
 
-    It waits for all that the same request wanted; of a lease of the kind retry, that waits again
-    if one finds no room, for all.
+    It waits for all resources of one request. A lease of the kind retry, which is queued again if
+    one of them lacks capacity, waits for all of its resources.
     """
-    times = _made_since(lease)
-    made = [r for r in lease.reservations if r.id in times and r.status == _R.PENDING]
-    open_ = {e.reservation_id for e in lease.events_of(model.PREPARE) if e.open}
-    making = {times[r.id] for r in made if r.id in open_}
-    if making and lease.kind == states.LeaseKind.RETRY:
-        return frozenset(r.id for r in made)
-    return frozenset(r.id for r in made if times[r.id] in making)
+    times = _created_since(lease)
+    pending = [r for r in lease.reservations if r.id in times and r.status == _R.PENDING]
+    preparing = {e.reservation_id for e in lease.events_of(model.PREPARE) if e.open}
+    incomplete = {times[r.id] for r in pending if r.id in preparing}
+    if incomplete and lease.kind == states.LeaseKind.RETRY:
+        return frozenset(r.id for r in pending)
+    return frozenset(r.id for r in pending if times[r.id] in incomplete)
 
 
-def _made_since(lease: Lease) -> Mapping[str, datetime]:
-    """Return when it was asked for that resources are made, by the ids of their reservations.
+def _created_since(lease: Lease) -> Mapping[str, datetime]:
+    """Return the times of the requests that create resources, by the ids of their reservations.
 
-    What one request asks for, or is made after one grant, has the same time.
+    The resources of one request, or of one grant, have the same time.
     """
-    groups = {each.id for each in lease.reservations if each.group}
+    groups = {r.id for r in lease.reservations if r.group}
     times: dict[str, datetime] = {}
-    for each in lease.events_of(model.PREPARE):
-        if each.reservation_id in groups:
-            before = times.get(each.reservation_id, each.created_at)
-            times[each.reservation_id] = max(before, each.created_at)
+    for event in lease.events_of(model.PREPARE):
+        if event.reservation_id in groups:
+            before = times.get(event.reservation_id, event.created_at)
+            times[event.reservation_id] = max(before, event.created_at)
     return times
 
 
 def _unblock_start(before: Lease, after: Lease, now: datetime) -> Lease:
-    """Let the start go on at once that has waited for what is made by now, or cannot be."""
+    """Continue a start immediately that has waited for resources that exist now, or failed."""
     start = after.event(model.START)
     waited = blocks_start(before) and not blocks_start(after)
     if not waited or start is None or start.status != _E.UNDONE or start.time > now:
         return after
-    # One that is overdue stays as it is.
+    # A start that is overdue is not changed.
     return after.with_events(dataclasses.replace(start, next_at=min(start.next_at or now, now)))
 
 
 def _reason_before_start(lease: Lease) -> str | None:
-    """Return the reason of a lease that has not begun."""
-    troubled = (r for r in lease.live if r.status_reason is not None and r.status == _R.PENDING)
-    told = [transitions.permanent_errors(lease), transitions.summarize_errors(troubled)]
-    return '; '.join(each for each in told if each) or transitions.user_start_reason(lease)
+    """Return the reason of a lease that has not started."""
+    failing = (r for r in lease.live if r.status_reason is not None and r.status == _R.PENDING)
+    reasons = [transitions.permanent_errors(lease), transitions.summarize_errors(failing)]
+    return '; '.join(filter(None, reasons)) or transitions.user_start_reason(lease)
 
 
 def add_preparations(
     lease: Lease, preparing: Mapping[str, timedelta | None], now: datetime
 ) -> Lease:
-    """Add the preparation of reservations; except for groups, a start that has begun does it.
+    """Add preparations of reservations. In a lease that has started only groups have them.
 
-    :param preparing: by their ids: how long before the start; None: now
+    :param preparing: the ids of the reservations -> the time before the start; None: now
     """
     groups = {each.id for each in lease.reservations if each.group}
     if lease.has_started(now):
         preparing = dict.fromkeys(groups & preparing.keys())
     elif lease.kind != states.LeaseKind.SCHEDULED:
-        # What is made for it is held from the moment of the request, or from when it is granted.
+        # What is created for the lease claims capacity from the request, or from the grant, on.
         whole = {each.id for each in lease.reservations if each.parts is not None}
         preparing = {**preparing, **dict.fromkeys((groups | whole) & preparing.keys())}
     times = {
@@ -223,7 +233,7 @@ def cancel_preparations(
 
 
 def failed_preparations(lease: Lease) -> frozenset[str]:
-    """Return the ids of the reservations whose resource was freed again, or is being so."""
+    """Return the ids of the reservations whose preparation failed; their resources are freed."""
     events = lease.events_of(model.PREPARE)
     failed = {e.reservation_id for e in events if e.open or e.status == _E.ERROR}
     return frozenset(r.id for r in lease.reservations if r.id in failed and r.status == _R.ERROR)
@@ -237,28 +247,19 @@ def was_interrupted(lease: Lease, reservation: Reservation) -> bool:
     )
 
 
-STARTED: Final = 'lease.event.start_lease'
-START_FAILED: Final = 'lease.event.start_lease.error'
-START_WARNING: Final = 'lease.event.start_lease.warning'
-#: What is made for the lease tells when it is there; this is for when that is lost.
-_WHILE_MADE: Final = Outcome(Result.WAIT, 60.0)
-#: The reason to skip a start.
-TOO_LATE: Final = 'The lease ended before it could be started.'
-
-
 class StartLease(base.EventHandler):
     event_type = model.START
     follows_grant = True
     due = '``start_date``, or when the user starts the lease'
-    action = 'wakes every pending resource, those of the lowest rank first'
+    action = 'starts every pending resource, those of the lowest rank first'
     on_failure = (
         'retried until shortly before the end of the lease; a permanent failure or a bug puts '
-        'the resource and the lease in error, the other resources go on'
+        'the resource and the lease in error, the other resources continue'
     )
     notifications = {
-        STARTED: 'its start is done: everything runs',
+        STARTED: 'its start is done: everything is active',
         START_FAILED: 'something of it cannot be started, or was not started before its end',
-        START_WARNING: 'it is known shortly before its start that this will fail',
+        START_WARNING: 'its start will fail; sent shortly before the start',
     }
     priority = 2
     cancelled_by = base.Stage.END_BEGINS
@@ -267,7 +268,7 @@ class StartLease(base.EventHandler):
     done_when_active = True
     ascending = True
     until_end = True
-    # A bug does not pass by itself: the start fails at once, and the user knows.
+    # A bug is not transient: the start fails immediately, and the user is notified.
     bug_is_permanent = True
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
@@ -279,18 +280,18 @@ class StartLease(base.EventHandler):
             lease = dataclasses.replace(lease, status=_L.STARTING)
         held = blocks_start(lease)
         todo = tuple(r for r in lease.reservations if r.status == _R.PENDING and r.id not in held)
-        # From now on what is not prepared yet is left to the wake-up.
+        # The wake-up does what is not prepared yet.
         return EventWork(cancel_preparations(lease, todo, START_FIRST, now), todo)
 
     def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
         after = transitions.apply_outcomes(lease, outcomes, self.done_status, now)
         waiting = [r for r in after.reservations if r.status == _R.PENDING]
         if waiting:
-            # The last reason stays until its resource is awake, also while that is on its way.
-            troubled = [r for r in waiting if r.status_reason is not None][:1]
-            reason = transitions.summarize_errors(troubled) or transitions.permanent_errors(after)
+            # The last reason stays until its resource is active.
+            failing = [r for r in waiting if r.status_reason is not None][:1]
+            reason = transitions.summarize_errors(failing) or transitions.permanent_errors(after)
             after = dataclasses.replace(after, status_reason=reason)
-            later = dict.fromkeys(blocks_start(after), _WHILE_MADE)
+            later = dict.fromkeys(blocks_start(after), _WHILE_CREATED)
             outcomes = {**later, **outcomes}
             return Change(transitions.poll_again(after, event, waiting, outcomes, now))
         failed = [r for r in after.reservations if r.status == _R.ERROR]
@@ -306,16 +307,16 @@ class StartLease(base.EventHandler):
         )
 
     def skip(self, lease: Lease, event: Event, reason: str, now: datetime) -> Change:
-        """Notify that the lease was never started, unless its user gave it up."""
+        """Notify that the lease was never started, unless its user ended it."""
         after = lease.with_events(transitions.complete_event(event, reason, now, _E.ERROR))
-        told = lease.status not in states.ENDING and lease.deleted_at is None
-        return Change(after, {START_FAILED: reason} if told else {})
+        by_user = lease.status in states.ENDING or lease.deleted_at is not None
+        return Change(after, {} if by_user else {START_FAILED: reason})
 
     def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
         manual = after.start_policy == states.StartPolicy.MANUAL
         if after.status == _L.PENDING and manual:
             return _with_type(event, model.READY, after, now)
-        return _move_with_start(event, before, after, now, given_up=True)
+        return _move_with_start(event, before, after, now, was_skipped=True)
 
 
 class ReadyToStart(notices.Notice):
@@ -345,26 +346,26 @@ class ReadyToStart(notices.Notice):
         if after.start_policy == states.StartPolicy.AUTO:
             return _with_type(event, model.START, after, now)
         return _move_with_start(
-            event, before, after, now, given_up=event.status_reason is not None
+            event, before, after, now, was_skipped=event.status_reason is not None
         )
 
 
 def _with_type(event: Event, event_type: str, lease: Lease, now: datetime) -> Event:
-    """Return the event as one of another type, due at the start of the lease."""
-    due = transitions.reschedule_event(event, lease.start_date, now)
-    return dataclasses.replace(due, event_type=event_type, time=lease.start_date)
+    """Return the event with another type, due at the start of the lease."""
+    due = transitions.repeat_event(event, lease.start_date, now)
+    return dataclasses.replace(due, event_type=event_type)
 
 
 def _move_with_start(
-    event: Event, before: Lease, after: Lease, now: datetime, given_up: bool
+    event: Event, before: Lease, after: Lease, now: datetime, was_skipped: bool
 ) -> Event:
     """Move a start with its lease.
 
-    :param given_up: whether an event that is done was given up because the lease was over. If it
-        is not over any more, the event is due now
+    :param was_skipped: whether a done event was skipped because the lease had ended. It is due now if
+        the new end is later
     """
-    asleep = any(r.status == _R.PENDING for r in after.reservations)
-    if asleep and given_up and not event.open and now < after.end_date:
+    is_pending = any(r.status == _R.PENDING for r in after.reservations)
+    if is_pending and was_skipped and not event.open and now < after.end_date:
         return transitions.reschedule_event(event, now, now)
     if before.start_date == after.start_date:
         return event
