@@ -361,8 +361,8 @@ def _move_with_start(
 ) -> Event:
     """Move a start with its lease.
 
-    :param was_skipped: whether a done event was skipped because the lease had ended. It is due now if
-        the new end is later
+    :param was_skipped: whether a done event was skipped because the lease had ended. It is due now
+        if the new end is later
     """
     is_pending = any(r.status == _R.PENDING for r in after.reservations)
     if is_pending and was_skipped and not event.open and now < after.end_date:
