@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from climate_common import amounts, limits, resource_types
 from climate_core import exceptions
-from climate_core.lease.errors import prefix_field
+from climate_core.lease.request import prefix_field
 
 #: The fields of the sizes of servers.
 _SIZES: Final = frozenset({amounts.VCPUS, amounts.MEMORY_MB, amounts.DISK_GB})

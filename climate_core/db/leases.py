@@ -12,7 +12,7 @@ from climate_core import exceptions
 from climate_core.db import allocations, rows, secrets, sql, tables
 from climate_core.db import reservations as db_reservations
 from climate_core.lease import states
-from climate_core.lease.model import Event, Key, Lease, Reservation, queue_order
+from climate_core.lease.model import Event, Lease, Reservation, ResourceKey, queue_order
 from climate_core.lease.views import LeaseSummary
 
 _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
@@ -213,7 +213,7 @@ def queue_positions(session: orm.Session, found: Iterable[Lease | LeaseSummary])
     return {lease_id: number for number, lease_id in enumerate(ids, 1)}
 
 
-def find_holders(session: orm.Session, keys: Iterable[Key]) -> dict[Key, Lease]:
+def find_holders(session: orm.Session, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Lease]:
     """Find the leases that hold resources, by type and id, without their parts. One statement."""
     by_type: dict[str, list[str]] = defaultdict(list)
     for resource_type, resource_id in keys:

@@ -77,7 +77,7 @@ class FastStarts:
         self._kept: collections.OrderedDict[str, tuple[model.Event, model.Lease]] = (
             collections.OrderedDict()
         )
-        self._ids: dict[model.Key, str] = {}
+        self._ids: dict[model.ResourceKey, str] = {}
 
     def keep(self, lease: model.Lease, event: model.Event) -> None:
         """Cache a lease whose start continues later, unless it has more than one resource."""

@@ -52,7 +52,7 @@ PARTS: Final = '_parts'
 UNKNOWN: Final = 'unknown'
 
 #: Type and id of a resource.
-Key = tuple[str, str]
+ResourceKey = tuple[str, str]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class Reservation:
     given_up: bool | None = False
 
     @property
-    def key(self) -> Key:
+    def key(self) -> ResourceKey:
         """Return the type and the id of its resource."""
         return self.resource_type, self.resource_id
 
@@ -291,7 +291,7 @@ class Lease:
 
     def moved_to(self, status: str, reason: str | None) -> 'Lease':
         """Return the lease in a status of the state table, with the reason for it."""
-        status = states.check(states.LEASE, self.status, status)
+        status = states.check_move(states.LEASE, self.status, status)
         return dataclasses.replace(self, status=status, status_reason=reason)
 
     def with_events(self, *events: Event) -> 'Lease':

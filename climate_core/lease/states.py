@@ -156,13 +156,13 @@ LIVE = frozenset({_R.PENDING, _R.ACTIVE, _R.ERROR, _R.DELETING})
 OPEN = frozenset({_E.UNDONE, _E.IN_PROGRESS})
 
 
-def allowed(table: Sequence[Move], source: str, target: str) -> bool:
+def is_allowed(table: Sequence[Move], source: str, target: str) -> bool:
     """Tell whether the table has the move; staying where one is is always allowed."""
     return source == target or any(m.source == source and m.target == target for m in table)
 
 
-def check(table: Sequence[Move], source: str, target: str) -> str:
+def check_move(table: Sequence[Move], source: str, target: str) -> str:
     """Return ``target``; ValueError if the table has no such move: a mistake in the program."""
-    if not allowed(table, source, target):
+    if not is_allowed(table, source, target):
         raise ValueError(f'{source} -> {target} is not a move of the state table')
     return str(target)

@@ -130,12 +130,12 @@ def _apply_outcome(
     status, reason = reservation.status, outcome.reason
     freeing_asleep = done == _R.DELETED and status in (_R.PENDING, _R.ERROR)
     if outcome.result is Result.DONE:
-        status = states.check(states.RESERVATION, status, done)
+        status = states.check_move(states.RESERVATION, status, done)
         # The reason of an incomplete or unstarted resource stays readable.
         kept = freeing_asleep or reservation.missing_resources
         reason = reservation.status_reason if kept else None
     elif outcome.result is Result.FAILED:
-        status = states.check(states.RESERVATION, status, _R.ERROR)
+        status = states.check_move(states.RESERVATION, status, _R.ERROR)
     elif freeing_asleep:
         return reservation
     if (status, reason) == (reservation.status, reservation.status_reason):
@@ -159,7 +159,7 @@ def recovered_status(lease: Lease, now: datetime) -> str:
     wrong = (_R.ERROR, _R.PENDING) if started else (_R.ERROR,)
     if lease.status != _L.ERROR or any(r.status in wrong for r in lease.reservations):
         return lease.status
-    return states.check(states.LEASE, lease.status, _L.ACTIVE if started else _L.PENDING)
+    return states.check_move(states.LEASE, lease.status, _L.ACTIVE if started else _L.PENDING)
 
 
 def permanent_errors(lease: Lease) -> str | None:

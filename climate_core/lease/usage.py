@@ -123,27 +123,27 @@ class Total:
     def add(self, use: ReservationUse, period: Span) -> None:
         """Add the hours of a reservation that lie in the period."""
         self.leases.add(use.lease_id)
-        _sum(self.reserved, use, use.reserved(period))
-        _sum(self.used, use, use.used(period))
-        _sum(self.preempted, use, use.preempted(period))
+        _add_hours(self.reserved, use, use.reserved(period))
+        _add_hours(self.used, use, use.used(period))
+        _add_hours(self.preempted, use, use.preempted(period))
 
     def add_planned(self, use: ReservationUse, span: Span) -> None:
         """Add the hours of a reservation that are still to come."""
         self.leases.add(use.lease_id)
-        _sum(self.planned, use, span)
+        _add_hours(self.planned, use, span)
 
 
-def _sum(total: dict[str, float], use: ReservationUse, span: Span | None) -> None:
+def _add_hours(total: dict[str, float], use: ReservationUse, span: Span | None) -> None:
     for name, (unit, per) in HOURS.items():
         total[name] += use.amounts.get(unit, 0) / per * (span.hours if span else 0)
 
 
-def rounded(hours: Mapping[str, float]) -> dict[str, float]:
+def round_hours(hours: Mapping[str, float]) -> dict[str, float]:
     """Return hours with the digits that mean something: a millionth is some milliseconds."""
     return {name: round(value, 6) for name, value in hours.items()}
 
 
-def by_project(uses: Iterable[ReservationUse], period: Span) -> dict[str, Total]:
+def sum_by_project(uses: Iterable[ReservationUse], period: Span) -> dict[str, Total]:
     """Add up reservations by the id of their project."""
     totals: dict[str, Total] = {}
     for use in uses:
@@ -152,7 +152,7 @@ def by_project(uses: Iterable[ReservationUse], period: Span) -> dict[str, Total]
     return totals
 
 
-def by_week(
+def sum_by_week(
     uses: Iterable[ReservationUse], period: Span, now: datetime.datetime
 ) -> dict[tuple[Span, str], Total]:
     """Add up reservations by week and the id of their project: what was, and what is planned.
@@ -160,7 +160,7 @@ def by_week(
     :returns: only weeks and projects that have something, with the part of each week that is in
         the period
     """
-    parts = list(weeks(period))
+    parts = list(split_weeks(period))
     totals: dict[tuple[Span, str], Total] = {}
     for use in uses:
         for week in parts:
@@ -177,21 +177,21 @@ def by_week(
     return totals
 
 
-def weeks(period: Span) -> Iterator[Span]:
+def split_weeks(period: Span) -> Iterator[Span]:
     """Yield the weeks of a period, from Monday to Monday in UTC; the outer ones may be shorter."""
     begin = period.begin
     while begin < period.end:
-        end = min(monday(begin) + WEEK, period.end)
+        end = min(week_start(begin) + WEEK, period.end)
         yield Span(begin, end)
         begin = end
 
 
-def monday(time: datetime.datetime) -> datetime.datetime:
+def week_start(time: datetime.datetime) -> datetime.datetime:
     """Return the first moment of the week."""
     return _midnight(time) - time.weekday() * DAY
 
 
-def of_lease(uses: Iterable[ReservationUse], period: Span) -> Total:
+def sum_lease(uses: Iterable[ReservationUse], period: Span) -> Total:
     """Add up the reservations of one lease."""
     total = Total()
     for use in uses:
@@ -199,7 +199,7 @@ def of_lease(uses: Iterable[ReservationUse], period: Span) -> Total:
     return total
 
 
-def month(now: datetime.datetime) -> datetime.datetime:
+def month_start(now: datetime.datetime) -> datetime.datetime:
     """Return the first moment of the month."""
     return _midnight(now).replace(day=1)
 

@@ -69,7 +69,7 @@ def usage_payload(uses: Sequence[usage.ReservationUse], period: usage.Span) -> d
 
     :param uses: its reservations, at least one
     """
-    first, total = uses[0], usage.of_lease(uses, period)
+    first, total = uses[0], usage.sum_lease(uses, period)
     return {
         'schema_version': VERSION,
         'lease_id': first.lease_id,
@@ -78,9 +78,9 @@ def usage_payload(uses: Sequence[usage.ReservationUse], period: usage.Span) -> d
         'user_id': first.user_id,
         'begin': dates.serialize(period.begin),
         'end': dates.serialize(period.end),
-        'reserved': usage.rounded(total.reserved),
-        'used': usage.rounded(total.used),
-        'preempted': usage.rounded(total.preempted),
+        'reserved': usage.round_hours(total.reserved),
+        'used': usage.round_hours(total.used),
+        'preempted': usage.round_hours(total.preempted),
         'resources': [
             {
                 'reservation_id': each.id,

@@ -27,7 +27,7 @@ from climate_core.db.calendar import StoredAllocation
 from climate_core.db.engine import TransactionRejected
 from climate_core.lease import model, states
 from climate_core.lease.changes import queueing, update
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
+from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
 

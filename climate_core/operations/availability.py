@@ -12,7 +12,7 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.lease import request, states
-from climate_core.lease.errors import ErrorCollector
+from climate_core.lease.request import ErrorCollector
 from climate_core.operations import pool_forecast, services
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.create import LeaseWriter

@@ -19,9 +19,8 @@ from climate_core.cloud.services import Lookups, TooManyLookups
 from climate_core.concurrency import check_deadline
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.lease.limits import check_reservations
-from climate_core.lease.request import LeaseRequest
+from climate_core.lease.request import RAISE_FIRST, ErrorCollector, LeaseRequest, prefix_field
 from climate_core.plugins import resource_spec, rights
 from climate_core.plugins.base import ResourcePlugin
 
@@ -249,7 +248,7 @@ class Reserver:
         self, listed: Iterable[Mapping[str, Any]], errors: ErrorCollector, field: str
     ) -> tuple[tuple[Item, ...], tuple[model.Reservation, ...]]:
         held = _HeldReservations(self.plugins, self.present)
-        items: dict[model.Key, Item] = {}
+        items: dict[model.ResourceKey, Item] = {}
         found: list[model.Reservation] = []
         budget = _Budget(self.present, self.conf.limits.reservations_per_lease)
         for place, values in enumerate(listed):
@@ -339,7 +338,7 @@ def _named(values: Mapping[str, Any]) -> str:
 
 
 def find_held(
-    held: Mapping[model.Key, model.Reservation], what: model.Key
+    held: Mapping[model.ResourceKey, model.Reservation], what: model.ResourceKey
 ) -> model.Reservation | None:
     """Return the reservation of a resource that is held, unless it is being taken out."""
     found = held.get(what)

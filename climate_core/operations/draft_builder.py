@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Build the draft of what a request adds: a new lease, or reservations that join one.
 
-Nothing is written. Each step takes an :class:`~climate_core.lease.errors.ErrorCollector`, so that
+Nothing is written. Each step takes an :class:`~climate_core.lease.request.ErrorCollector`, so that
 a create raises the first error and a dry run collects all of them.
 """
 
@@ -22,7 +22,7 @@ from climate_core.db.engine import Clock, Database
 from climate_core.lease import model, request, states, webhook
 from climate_core.lease.changes import lifecycle
 from climate_core.lease.changes import reservations as changes_reservations
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
+from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.lease.states import LeaseKind
 from climate_core.operations.draft import Draft, Item, Reserver
 from climate_core.operations.idempotent_create import check_same_lease, detect_lease_appeared

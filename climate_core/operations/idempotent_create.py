@@ -20,8 +20,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
-from climate_core.lease.request import LeaseRequest
+from climate_core.lease.request import RAISE_FIRST, ErrorCollector, LeaseRequest, prefix_field
 from climate_core.operations.draft import Draft
 
 #: How much earlier a relative time may be than it was in an equal request.
@@ -92,7 +91,7 @@ def find_equal_lease(
 
 
 def find_equal_holder(
-    context: RequestContext, draft: Draft, held: Mapping[model.Key, model.Lease]
+    context: RequestContext, draft: Draft, held: Mapping[model.ResourceKey, model.Lease]
 ) -> model.Lease | None:
     """Return the lease that holds all that is asked for, if it is the lease that is asked for.
 
@@ -113,7 +112,7 @@ def find_equal_holder(
 def check_unreserved(
     context: RequestContext,
     draft: Draft,
-    held: Mapping[model.Key, model.Lease],
+    held: Mapping[model.ResourceKey, model.Lease],
     errors: ErrorCollector = RAISE_FIRST,
 ) -> None:
     """Refuse resources that other leases hold, by ResourceReserved.

@@ -24,8 +24,8 @@ from climate_core.db.engine import Database, signal
 from climate_core.db.forecast_reads import Preemptible
 from climate_core.lease import model, states
 from climate_core.lease.changes import queueing
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
 from climate_core.lease.history import Cause
+from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
 from climate_core.operations.server_preemption import PreemptionChoice, ServerPreemption

@@ -20,7 +20,7 @@ from climate_core.db import history
 from climate_core.db import usage as db
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector
+from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.operations.services import ExternalService, LimitsService
 
 #: For how long a create relies on what the last transaction of its project has counted.

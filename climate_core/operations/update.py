@@ -21,10 +21,10 @@ from climate_core.db import leases, store
 from climate_core.db import usage as db_limits
 from climate_core.lease import model, states
 from climate_core.lease.changes import reservations, update
-from climate_core.lease.errors import prefix_field
 from climate_core.lease.events import reallocation
 from climate_core.lease.history import LIMITED, Cause, user_cause
 from climate_core.lease.limits import Amounts
+from climate_core.lease.request import prefix_field
 from climate_core.lease.transitions import Change
 from climate_core.operations import pool_forecast
 from climate_core.operations.allocation_service import AllocationService

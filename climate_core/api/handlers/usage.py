@@ -58,7 +58,7 @@ def _usage(
 ) -> list[dict[str, Any]]:
     """Add up the usage of projects, in two statements."""
     period = requested_period(session, parameters)
-    totals = usage.by_project(db.read_uses(session, period, project_id), period)
+    totals = usage.sum_by_project(db.read_uses(session, period, project_id), period)
     if project_id is not None:
         totals.setdefault(project_id, usage.Total())
     return [_serialize(project, totals[project], period) for project in sorted(totals)]
@@ -73,7 +73,7 @@ def requested_period(session: orm.Session, parameters: Mapping[str, Any]) -> usa
     start = (
         lease_request.read_date(parameters['start'], now, 'start')
         if 'start' in parameters
-        else usage.month(now)
+        else usage.month_start(now)
     )
     end = lease_request.read_date(parameters['end'], now, 'end') if 'end' in parameters else now
     if end <= start:
@@ -86,7 +86,7 @@ def _planned(
 ) -> list[dict[str, Any]]:
     """Add up past and planned usage, by week and project, in two statements."""
     now = sql.read_time(session)
-    monday = usage.monday(now)
+    monday = usage.week_start(now)
     start = (
         lease_request.read_date(parameters['start'], now, 'start')
         if 'start' in parameters
@@ -105,7 +105,9 @@ def _planned(
             field='end',
         )
     period = usage.Span(start, end)
-    totals = usage.by_week(db.read_uses(session, period, project_id, planned=True), period, now)
+    totals = usage.sum_by_week(
+        db.read_uses(session, period, project_id, planned=True), period, now
+    )
     if len(totals) > MAX_PLANNED_WEEKS:
         raise exceptions.BadRequest(
             f'end: must be earlier: there are more than {MAX_PLANNED_WEEKS} weeks of projects '
@@ -116,7 +118,7 @@ def _planned(
     return [
         {
             **_serialize(project, totals[week, project], week),
-            'planned': usage.rounded(totals[week, project].planned),
+            'planned': usage.round_hours(totals[week, project].planned),
         }
         for week, project in order
     ]
@@ -128,9 +130,9 @@ def _serialize(project_id: str, total: usage.Total, period: usage.Span) -> dict[
         'start': dates.serialize(period.begin),
         'end': dates.serialize(period.end),
         'leases': len(total.leases),
-        'reserved': usage.rounded(total.reserved),
-        'used': usage.rounded(total.used),
-        'preempted': usage.rounded(total.preempted),
+        'reserved': usage.round_hours(total.reserved),
+        'used': usage.round_hours(total.used),
+        'preempted': usage.round_hours(total.preempted),
     }
 
 

@@ -137,7 +137,7 @@ def terminate_lease(lease: Lease, now: datetime, reason: str | None) -> Lease:
     deleting = lease.status == states.LeaseStatus.DELETING
     after = dataclasses.replace(
         lease,
-        status=states.check(states.LEASE, lease.status, states.LeaseStatus.TERMINATED),
+        status=states.check_move(states.LEASE, lease.status, states.LeaseStatus.TERMINATED),
         status_reason=reason,
         deleted_at=now if deleting else lease.deleted_at,
     )

@@ -229,7 +229,7 @@ def as_unmade(reservation: Reservation, now: datetime) -> Reservation:
     """Return a reservation whose resource was freed as one to create again."""
     return dataclasses.replace(
         reservation,
-        status=states.check(states.RESERVATION, reservation.status, _R.PENDING),
+        status=states.check_move(states.RESERVATION, reservation.status, _R.PENDING),
         status_reason=None,
         resource_id=f'{model.UNMADE}{reservation.id}',
         amounts={},

@@ -331,11 +331,11 @@ class TestPreemptedServers(ServerPreemptionTest):
         period = usage.Span(NOON, NOON + datetime.timedelta(days=1))
         uses = self.world.database.read(lambda session: list(db.read_uses(session, period)))
         mine = [each for each in uses if each.lease_id == self.filler]
-        hours = sum(usage.of_lease([each], period).reserved['server_hours'] for each in mine)
+        hours = sum(usage.sum_lease([each], period).reserved['server_hours'] for each in mine)
         ended = max(each.freed_at for each in lease.reservations)
         had = (gave_up - began) + (ended - again.start_date)
         assert hours == pytest.approx(had / HOUR, abs=0.01)
-        lost = usage.of_lease(mine, period).preempted['server_hours']
+        lost = usage.sum_lease(mine, period).preempted['server_hours']
         assert lost == pytest.approx((again.start_date - gave_up) / HOUR, abs=0.01)
         assert {each.resource_id for each in mine} == {lease.reservations[0].resource_id}
 

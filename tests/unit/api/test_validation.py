@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from climate_core import exceptions
 from climate_core.api import registered_units, validation
 from climate_core.api.schemas import calendar, leases, reservations
-from climate_core.lease.errors import ErrorCollector
+from climate_core.lease.request import ErrorCollector
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease.errors import RAISE_FIRST, ErrorCollector, prefix_field
+from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 
 WRONG = exceptions.BadRequest('end_date: must be a date.', field='end_date')
 OTHER = exceptions.NotEnough('None is free.', field='min')

@@ -38,18 +38,18 @@ class LeaseMachine(RuleBasedStateMachine):
 
     def _become(self, change: transitions.Change) -> None:
         old, new = self.lease, change.lease
-        assert states.allowed(states.LEASE, old.status, new.status)
+        assert states.is_allowed(states.LEASE, old.status, new.status)
         before = {r.id: r for r in old.reservations}
         for each in new.reservations:
             if each.id in before:
                 was = before[each.id].status
-                assert states.allowed(states.RESERVATION, was, each.status)
+                assert states.is_allowed(states.RESERVATION, was, each.status)
         times = [r.created_at for r in new.reservations]
         assert times == sorted(set(times))
         events = {e.id: e for e in old.events}
         for event in new.events:
             if event.id in events:
-                assert states.allowed(states.EVENT, events[event.id].status, event.status)
+                assert states.is_allowed(states.EVENT, events[event.id].status, event.status)
                 assert event.generation >= events[event.id].generation
         self.lease = new
 

@@ -7,7 +7,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.lease import request
-from climate_core.lease.errors import ErrorCollector
+from climate_core.lease.request import ErrorCollector
 from tests.support.leases import HOUR, MINUTE, NOON
 
 RULES = request.RequestRules(max_retries=5, best_effort_timeout=600)

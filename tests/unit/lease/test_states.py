@@ -35,7 +35,7 @@ def test_every_lease_can_end() -> None:
 
 
 def test_what_is_not_in_the_table_is_refused() -> None:
-    assert states.check(states.LEASE, 'PENDING', 'STARTING') == 'STARTING'
-    assert states.check(states.LEASE, 'ACTIVE', 'ACTIVE') == 'ACTIVE'
+    assert states.check_move(states.LEASE, 'PENDING', 'STARTING') == 'STARTING'
+    assert states.check_move(states.LEASE, 'ACTIVE', 'ACTIVE') == 'ACTIVE'
     with pytest.raises(ValueError, match='TERMINATED -> ACTIVE'):
-        states.check(states.LEASE, 'TERMINATED', 'ACTIVE')
+        states.check_move(states.LEASE, 'TERMINATED', 'ACTIVE')

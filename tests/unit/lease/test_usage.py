@@ -67,7 +67,7 @@ def use(
 def test_hours_are_counted_within_the_period(
     reservation: usage.ReservationUse, reserved: float, used: float
 ) -> None:
-    total = usage.of_lease([reservation], period(0, 4))
+    total = usage.sum_lease([reservation], period(0, 4))
     for name, each in (
         ('server_hours', 1),
         ('vcpu_hours', 2),
@@ -84,26 +84,26 @@ def test_hours_are_counted_within_the_period(
 
 def test_what_was_given_up_is_preempted_until_its_lease_has_it_again() -> None:
     lost = use(-5, -5, 1, lost_until=at(3))
-    total = usage.of_lease([lost], period(0, 4))
+    total = usage.sum_lease([lost], period(0, 4))
     named = (total.reserved, total.used, total.preempted)
     assert [each['host_hours'] for each in named] == [3, 3, 2 * 3]
     before = use(-5, -5, -1, lost_until=at(3))
-    (only,) = usage.by_project([before], period(0, 4)).values()
+    (only,) = usage.sum_by_project([before], period(0, 4)).values()
     assert (only.reserved['host_hours'], only.preempted['host_hours']) == (0, 3 * 3)
-    weekly = usage.by_week([before], period(0, 4), at(2))
+    weekly = usage.sum_by_week([before], period(0, 4), at(2))
     assert [each.preempted['host_hours'] for each in weekly.values()] == [2 * 3]
-    assert usage.by_project([use(-5, -5, -1)], period(0, 4)) == {}
+    assert usage.sum_by_project([use(-5, -5, -1)], period(0, 4)) == {}
 
 
 def test_usage_is_summed_by_project() -> None:
-    totals = usage.by_project(
+    totals = usage.sum_by_project(
         [use(0, 0), use(0, 0, lease_id='m'), use(2), use(0, project_id='q')], period(0, 4)
     )
     assert {name: len(total.leases) for name, total in totals.items()} == {'p': 2, 'q': 1}
     assert totals['p'].reserved['vcpu_hours'] == 2 * (4 + 4 + 2)
     assert totals['p'].used['vcpu_hours'] == 2 * (4 + 4)
     assert totals['q'].used['vcpu_hours'] == 0
-    assert usage.by_project([use(0)], period(4, 4)) == {}
+    assert usage.sum_by_project([use(0)], period(4, 4)) == {}
 
 
 @given(st.integers(-5, 20), st.integers(0, 20), st.lists(st.integers(0, 20), max_size=5))
@@ -113,10 +113,10 @@ def test_usage_of_periods_adds_up_to_that_of_all(
     one = use(created, created, created + lasts)
     bounds = sorted({0, 20, *cuts})
     parts = [
-        usage.of_lease([one], period(begin, end)).used['vcpu_hours']
+        usage.sum_lease([one], period(begin, end)).used['vcpu_hours']
         for begin, end in itertools.pairwise(bounds)
     ]
-    whole = usage.of_lease([one], period(0, 20)).used['vcpu_hours']
+    whole = usage.sum_lease([one], period(0, 20)).used['vcpu_hours']
     assert sum(parts) == pytest.approx(whole)
 
 
@@ -138,13 +138,13 @@ def test_the_length_is_changed() -> None:
 
 
 def test_month_begins_on_its_first_day() -> None:
-    assert usage.month(NOON) == datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
+    assert usage.month_start(NOON) == datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
 
 
 def test_weeks_are_from_monday_to_monday():
     # A Thursday, and the Tuesday after the next week.
     period = usage.Span(utc(2026, 1, 1, 5), utc(2026, 1, 13))
-    found = [*usage.weeks(period)]
+    found = [*usage.split_weeks(period)]
     assert [(each.begin, each.end) for each in found] == [
         (utc(2026, 1, 1, 5), utc(2026, 1, 5)),
         (utc(2026, 1, 5), utc(2026, 1, 12)),
@@ -168,14 +168,14 @@ def test_past_and_planned_hours_meet_now():
         freed_at=None,
         ends_at=utc(2026, 1, 13),
     )
-    found = usage.by_week([use], usage.Span(utc(2025, 12, 29), utc(2026, 1, 19)), now)
+    found = usage.sum_by_week([use], usage.Span(utc(2025, 12, 29), utc(2026, 1, 19)), now)
     told = [
         (week.begin.day, *(kind['server_hours'] / 48 for kind in (t.reserved, t.used, t.planned)))
         for (week, _), t in found.items()
     ]
     assert told == [(29, 1, 0, 0), (5, 1, 1, 6), (12, 0, 0, 1)]
     waits = dataclasses.replace(use, ends_at=None)
-    found = usage.by_week([waits], usage.Span(utc(2026, 1, 5), utc(2026, 1, 19)), now)
+    found = usage.sum_by_week([waits], usage.Span(utc(2026, 1, 5), utc(2026, 1, 19)), now)
     assert [total.planned['server_hours'] for total in found.values()] == [0]
 
 

@@ -113,7 +113,7 @@ def test_usage_of_what_was_given_up_stays(hotel: Hotel, running: str) -> None:
     period = usage.Span(began, began + datetime.timedelta(days=1))
     uses = world.database.read(lambda session: list(db_usage.read_uses(session, period)))
     hours = {
-        name: sum(usage.of_lease([each], period).reserved['host_hours'] for each in mine)
+        name: sum(usage.sum_lease([each], period).reserved['host_hours'] for each in mine)
         for name in ('running', 'other')
         if (mine := [each for each in uses if each.lease_name == name])
     }
@@ -121,7 +121,7 @@ def test_usage_of_what_was_given_up_stays(hotel: Hotel, running: str) -> None:
     assert hours['other'] == pytest.approx(1, abs=0.1)
     assert hours['running'] == pytest.approx(2 * 3, abs=0.2)
     mine = [each for each in uses if each.lease_name == 'running']
-    lost = usage.of_lease(mine, period).preempted['host_hours']
+    lost = usage.sum_lease(mine, period).preempted['host_hours']
     assert lost == pytest.approx(2 * 1, abs=0.1)
     (given_up,) = [each for each in mine if each.lost_until]
     assert given_up.lost_until == world.lease(running).start_date
@@ -145,7 +145,7 @@ def test_time_that_is_being_lost_is_in_each_period_of_usage(hotel: Hotel, runnin
             ),
         )
         totals = (
-            usage.of_lease([one for one in each if one.lease_id == running], period)
+            usage.sum_lease([one for one in each if one.lease_id == running], period)
             for each in found
         )
         return [each.preempted['host_hours'] for each in totals]

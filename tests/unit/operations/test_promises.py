@@ -10,7 +10,7 @@ import pytest
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.model import AllocationRequest, Demand
-from climate_core.lease.errors import RAISE_FIRST
+from climate_core.lease.request import RAISE_FIRST
 from climate_core.operations.allocation_service import AllocationService
 from tests.support.world import NOON
 
