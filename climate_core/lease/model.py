@@ -30,25 +30,25 @@ from climate_common.event_types import START as START
 from climate_core import exceptions
 from climate_core.lease import states
 
-#: What the id of a resource begins with that is to be made for its lease, and is not there yet.
+#: The prefix of the id of a resource that is to be created for its lease, and does not exist yet.
 UNMADE: Final = 'new:'
 #: The params with the specification of servers and volumes that are created for their lease.
 SPECIFICATIONS: Final = ('server', 'volume')
-#: Names the group of a reservation in its params; never shown.
+#: The parameter of a reservation with its group; never shown.
 GROUP: Final = '_group'
-#: Names in the params of a reservation what it holds when it is granted; never shown.
+#: The parameter of a reservation with the amounts that it holds when it is granted; never shown.
 HOLDS: Final = '_holds'
-#: Names in the params of a server what it needs of its host; never shown.
+#: The parameter of a server with what it requires of its host; never shown.
 NEEDS: Final = '_needs'
-#: The parameter of a reservation whose resource and amounts its service has reported, and which
-#: are not verified yet; not shown.
+#: The parameter of a reservation whose resource and amounts are reported by its service, and not
+#: verified yet; never shown.
 REPORTED: Final = '_reported'
-#: The parameter of a reservation with the sealed secrets of its group; not shown.
+#: The parameter of a reservation with the sealed secrets of its group; never shown.
 SEALED: Final = '_sealed'
-#: Keeps in the params of what is made as a whole, as a stack, what is in it that needs room, by
-#: type; never shown.
+#: The parameter of a resource with parts, as a stack, with the parts that need capacity, by type;
+#: never shown.
 PARTS: Final = '_parts'
-#: In place of what is not known of such a part: a property and the name of the part.
+#: Stands for unknown properties of such a part: a property and the name of the part.
 UNKNOWN: Final = 'unknown'
 
 #: Type and id of a resource.
@@ -57,11 +57,11 @@ ResourceKey = tuple[str, str]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """Describe what the calendar promises to a reservation of one unit, for its plugin.
+    """What the calendar allocates of one unit to a reservation.
 
-    :param pieces: how many pieces of the unit; of a whole unit, 1
-    :param lane: the place among the promises of the same time
-    :param unit: what the plugin knows of the unit, as the table of its kind has it
+    :param pieces: the number of pieces of the unit; 1 of a whole unit
+    :param lane: the place among the allocations of the same time
+    :param unit: the row of the unit in the table of its kind
     """
 
     unit_id: int
@@ -74,23 +74,22 @@ class Allocation:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """Describe one resource of a lease.
+    """A resource of a lease, or an amount of resources.
 
-    :param params: what the plugin keeps with it and the API shows; JSON types only
-    :param missing_resources: its resource went away without the lease
-    :param amounts: how much it holds, by unit: ``servers``, ``vcpus``, ``memory_mb``, ``disk_gb``
-        and what other plugins count
-    :param woken_at: when its resource was awake
-    :param freed_at: when it held its resource no more
-    :param parent_id: the id of the resource of the same lease that this one is a part of
-    :param progress: what its plugin keeps from one look to the next; JSON types, never shown
-    :param unit_kind: the kind of units that the calendar promises it; None: its own service holds
-        its resource
-    :param allocations: what the calendar promises it, in a stable order
-    :param released: what the calendar promised it and gave to it no more while its lease ran, as
-        a host that died
-    :param given_up: whether it is what its lease had until it gave way to another one; None: the
-        release before has written it, and tells it by the reason
+    :param params: what its plugin stores and the API shows; JSON types only
+    :param missing_resources: whether its resource was deleted outside of the lease
+    :param amounts: what it holds, by unit: ``servers``, ``vcpus``, ``memory_mb``, ``disk_gb`` and
+        the units of other plugins
+    :param woken_at: when its resource was started
+    :param freed_at: when its resource was freed
+    :param parent_id: the id of the resource of the same lease that its resource is a part of
+    :param progress: what its plugin stores between two calls; JSON types, never shown
+    :param unit_kind: the kind of units that the calendar allocates; None: the service of the
+        resource holds it
+    :param allocations: its allocations, in a stable order
+    :param released: the allocations that it lost while its lease was active, as a failed host
+    :param given_up: whether it is what its lease had until it was preempted; None: the release
+        before stored it, and only the reason shows it
     """
 
     id: str
@@ -126,34 +125,34 @@ class Reservation:
 
     @property
     def group(self) -> str | None:
-        """Return what it has in common with those that are made for the lease together.
+        """Return the group of the resources that are created for the lease together.
 
-        None if its resource is not made for the lease.
+        None: its resource is not created for the lease.
         """
         return self.params.get(GROUP)
 
     @property
     def parts(self) -> Mapping[str, Sequence[Mapping[str, Any]]] | None:
-        """Return what is made with its resource and needs room, by type.
+        """Return the parts of its resource that need capacity, by type.
 
-        None if nothing is known to be made within its resource.
+        None: no parts are known.
         """
         return self.params.get(PARTS)
 
     @property
     def is_made(self) -> bool:
-        """Return whether its resource is there, or was."""
+        """Return whether its resource exists, or existed."""
         return not self.resource_id.startswith(UNMADE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Describe something that happens to a lease at a time.
+    """Something that happens to a lease at a time.
 
-    :param generation: counts the claims; a finish must still have the one that was claimed
+    :param generation: counts the claims; only the last claim can be finished
     :param attempts: failed attempts since the last success
-    :param next_at: when it wants attention: due time, or the end of a claim; None when finished
-    :param reservation_id: the only reservation that it is about; None when it is about all
+    :param next_at: the due time, or the end of a claim; None: it is finished
+    :param reservation_id: the only reservation that it is about; None: it is about the lease
     """
 
     id: str
@@ -177,24 +176,23 @@ class Event:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Describe the contract between a project and the cloud.
+    """The contract between a project and the cloud.
 
-    :param before_end_date: when ``before_end_lease`` is told; None when it is not
-    :param degraded: some resource is gone, the others go on
-    :param generation: counts the changes; an update may name the one it is based on
-    :param start_policy: ``auto``, or ``manual`` when its user starts it
-    :param before_start: how many seconds before the start ``before_start_lease`` is told
-    :param webhook: ``url``, ``secret`` and ``events`` of the address that gets its notifications
-    :param request_digest: of the request that made it, if that had an Idempotency-Key
-    :param kind: one of :class:`.states.Kind`
-    :param retries_left: of a lease that waits, how often it is tried again; also of one whose
-        servers are being made, since it waits again if they find no room
-    :param priority: of those that wait, the ones with a higher one come first
-    :param preemptible: whether what it is promised may be promised to others
-    :param duration: of the same, the seconds that it lasts from when there is enough; None: it
-        ends at its end date in any case
+    :param before_end_date: when ``before_end_lease`` is due; None: never
+    :param degraded: whether a resource is missing while the others are active
+    :param generation: counts the changes; an update may name the generation that it is based on
+    :param start_policy: ``auto``, or ``manual`` if its user starts it
+    :param before_start: the seconds before the start at which ``before_start_lease`` is due
+    :param webhook: ``url``, ``secret`` and ``events`` of the receiver of its notifications
+    :param request_digest: of the request that created it, if that had an Idempotency-Key
+    :param kind: one of :class:`.states.LeaseKind`
+    :param retries_left: the retries of a queued lease; also of a lease whose servers are being
+        created, which is queued again if Nova has no capacity for them
+    :param priority: queued leases with a higher priority come first
+    :param preemptible: whether other leases may preempt it
+    :param duration: the seconds that it lasts after its grant; None: it ends at its end date
     :param reservations: ordered by creation
-    :param events: ordered by time; hidden ones, too
+    :param events: ordered by time, with hidden ones
     """
 
     id: str
@@ -241,14 +239,14 @@ class Lease:
 
     @property
     def next_retry_at(self) -> datetime | None:
-        """Return when a lease that waits is tried again; None if it does not wait."""
+        """Return when a queued lease is retried; None for other leases."""
         if self.status != states.LeaseStatus.WAITING:
             return None
         return next((e.time for e in self.events_of(RETRY) if e.open), None)
 
     @property
     def never_granted(self) -> bool:
-        """Return whether it waited until its last retry and never held anything."""
+        """Return whether it was queued until its last retry and never granted."""
         if self.status == states.LeaseStatus.TIMEDOUT:
             return True
         never = not self.events_of(START, READY)
@@ -256,12 +254,12 @@ class Lease:
 
     @property
     def preempted_at(self) -> datetime | None:
-        """Return when it gives up what it has, or began to; None if nobody needs that."""
+        """Return when it is preempted; None: it is not."""
         return next((e.time for e in self.events_of(PREEMPT) if e.open), None)
 
     @property
     def is_being_preempted(self) -> bool:
-        """Return whether it has begun to give up what it has."""
+        """Return whether its preemption has begun."""
         return any(e.open and e.generation for e in self.events_of(PREEMPT))
 
     def event(self, event_type: str) -> Event | None:
@@ -277,14 +275,14 @@ class Lease:
         )
 
     def get_reservation(self, reservation_id: str) -> Reservation:
-        """Return a reservation, also one that no longer holds its resource."""
-        found = next((r for r in self.reservations if r.id == reservation_id), None)
-        if found is None:
-            raise reservation_not_found(self.id, reservation_id)
-        return found
+        """Return a reservation, even if its resource is freed."""
+        for reservation in self.reservations:
+            if reservation.id == reservation_id:
+                return reservation
+        raise reservation_not_found(self.id, reservation_id)
 
     def has_started(self, now: datetime) -> bool:
-        """Tell whether the start of the lease has begun, or is due."""
+        """Tell whether the lease has started, or its start is due."""
         if self.status not in states.MAY_BE_BEFORE_START:
             return True
         return self.event(START) is not None and now >= self.start_date
@@ -295,21 +293,21 @@ class Lease:
         return dataclasses.replace(self, status=status, status_reason=reason)
 
     def with_events(self, *events: Event) -> 'Lease':
-        """Return the lease with events added, or in place of those with the same id."""
+        """Return the lease with more events, which replace those with the same ids."""
         by_id = {e.id: e for e in self.events} | {e.id: e for e in events}
         return dataclasses.replace(self, events=tuple(by_id.values()))
 
     def with_reservations(self, *reservations: Reservation) -> 'Lease':
-        """Return the lease with reservations in place of those with the same id."""
+        """Return the lease with reservations that replace those with the same ids."""
         new = {r.id: r for r in reservations}
         changed = tuple(new.get(r.id, r) for r in self.reservations)
         return dataclasses.replace(self, reservations=changed)
 
 
 def queue_order(of: Any) -> tuple[Any, ...]:
-    """Return the sort key of leases that wait: preemptible ones are last.
+    """Return the sort key of queued leases: preemptible leases are last.
 
-    Those to which preemptible ones give way come before those that wait by their kind.
+    Leases that preempt others come before leases of the kind retry.
 
     :param of: a lease, or the columns of their table
     """
@@ -318,7 +316,7 @@ def queue_order(of: Any) -> tuple[Any, ...]:
 
 
 def secrets_owner(lease_id: str, params: Mapping[str, Any]) -> str:
-    """Return the object that the sealed secrets of a group of reservations are bound to."""
+    """Return the owner that the sealed secrets of a group of reservations are bound to."""
     return f'{lease_id}/{params[GROUP]}'
 
 
@@ -330,16 +328,16 @@ def reservation_not_found(lease_id: str, reservation_id: str) -> exceptions.Rese
 def order_joining(
     present: Sequence[Reservation], joining: Iterable[Reservation]
 ) -> tuple[Reservation, ...]:
-    """Return reservations that join others, with times of creation that keep their order.
+    """Return reservations that join others, with increasing times of creation.
 
-    Reservations are read by that time, so each gets one that is later than all before it.
+    Reservations are sorted by that time when they are read.
     """
     ordered = [*present]
-    for each in joining:
-        if ordered and each.created_at <= ordered[-1].created_at:
+    for reservation in joining:
+        if ordered and reservation.created_at <= ordered[-1].created_at:
             later = ordered[-1].created_at + timedelta(microseconds=1)
-            each = dataclasses.replace(each, created_at=later)
-        ordered.append(each)
+            reservation = dataclasses.replace(reservation, created_at=later)
+        ordered.append(reservation)
     return tuple(ordered[len(present) :])
 
 
@@ -350,7 +348,7 @@ def new_event(
     now: datetime,
     reservation_id: str | None = None,
 ) -> Event:
-    """Return a new event that is due at ``time``, or from now on if that is past."""
+    """Return a new event that is due at ``time``, or now if that has passed."""
     return Event(
         id=uuidutils.generate_uuid(),
         lease_id=lease_id,
@@ -372,7 +370,7 @@ def new_reservation(
     parent_id: str | None = None,
     unit_kind: str | None = None,
 ) -> Reservation:
-    """Return a new reservation that waits for the start of its lease."""
+    """Return a new pending reservation."""
     return Reservation(
         id=uuidutils.generate_uuid(),
         lease_id=lease_id,
@@ -388,11 +386,11 @@ def new_reservation(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrustScope:
-    """Say what a trust delegates, and to whom.
+    """What a trust delegates; leases of one owner with the same scope can share a trust.
 
     :param user_id: the owner, who delegates
-    :param project_id: the project in which
-    :param trustee_id: the service user: with another one a trust is of no use
+    :param project_id: the project of the roles
+    :param trustee_id: the service user that the roles are delegated to
     :param roles: the names of the roles, sorted
     """
 
@@ -403,6 +401,6 @@ class TrustScope:
 
     @property
     def digest(self) -> str:
-        """Return 64 hexadecimal digits that only an equal scope has."""
+        """Return 64 hexadecimal digits that identify the scope."""
         text = json.dumps([self.user_id, self.project_id, self.trustee_id, *self.roles])
         return hashlib.sha256(text.encode()).hexdigest()

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read requests for leases, and collect their errors. Pure."""
+"""Read requests for leases: texts in, values with UTC times out, or an error with its field. Pure.
+
+JSON Schemas have checked the shape of a request; this module checks what a schema cannot express.
+The first error is raised; a dry run collects all of them.
+"""
 
 import contextlib
 import dataclasses
@@ -67,7 +71,7 @@ def prefix_field(field: str) -> Iterator[None]:
         if field and exc.field is not None:
             whole, part = f'{field}.{exc.field}', f'{exc.field}: '
             if exc.message.startswith(part):
-                # The sentence names the field as the answer does.
+                # The sentence begins with the field of the response.
                 exc.args = (f'{whole}: {exc.message.removeprefix(part)}', *exc.args[1:])
             exc.field = whole
         raise

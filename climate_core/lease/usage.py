@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compute reserved, used and planned resource-hours. Pure.
+"""Compute reserved, used, planned and preempted resource-hours in a period. Pure.
 
-A reservation is reserved from the moment it is made until its resource is freed, and used from the
-moment its resource is awake until then. What the calendar promises, or is made at the start of its
-lease, is reserved from that start on, though: until then others can have it. What is held or
-promised is planned from now on until it is to end. All is cut to the period that is asked about. A
-resource whose amounts are not known, as of those that the first release reserved, counts as
-nothing. What a preemptible lease gave up is preempted from then on, until the lease has it again
-or is to end: it is not reserved meanwhile.
+- A reservation is reserved from its creation until its resource is freed. What the calendar
+  allocates, or is created at the start of its lease, is reserved from the start on, because other
+  leases can use it before.
+- It is used from the start of its resource until that is freed.
+- It is planned from now on until its end, while it is held or allocated.
+- What a preemptible lease gave up is preempted, and not reserved, until the lease has it again or
+  its end.
+
+A resource whose amounts are not known, as of the first release, counts as nothing.
 """
 
 import dataclasses
@@ -20,11 +22,11 @@ from climate_common import amounts
 HOUR: Final = datetime.timedelta(hours=1)
 DAY: Final = datetime.timedelta(days=1)
 WEEK: Final = datetime.timedelta(days=7)
-#: Seconds after the end of a period in which what happened in it may still be written: a lease
-#: carries the time at which its request came, and cloud services are asked before it is written.
+#: The time after a period in which its leases may still be stored: a lease has the time of its
+#: request, and is stored after calls to other services.
 GRACE: Final = datetime.timedelta(seconds=120)
 
-#: What is answered -> the unit of the amounts, and how many of them are one.
+#: The name of the hours -> the unit of the amounts, and the number of them that counts as one.
 HOURS: Final[Mapping[str, tuple[str, int]]] = {
     'server_hours': (amounts.SERVERS, 1),
     'vcpu_hours': (amounts.VCPUS, 1),
@@ -41,14 +43,14 @@ HOURS: Final[Mapping[str, tuple[str, int]]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of time, UTC; the end does not belong to it."""
+    """A time span in UTC; its end does not belong to it."""
 
     begin: datetime.datetime
     end: datetime.datetime
 
     @property
     def hours(self) -> float:
-        """Return how many hours it lasts."""
+        """Return its length in hours."""
         return (self.end - self.begin) / HOUR
 
     def within(self, period: 'Span') -> 'Span | None':
@@ -59,12 +61,12 @@ class Span:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReservationUse:
-    """One reservation, and whose it is.
+    """A reservation with its owner and its times.
 
-    :param held_at: when it began to keep something from others, or will
+    :param held_at: the start of its reserved time
     :param freed_at: None while it holds its resource
-    :param ends_at: when what is held or promised is to end; None: nothing is, or it is not asked
-    :param lost_until: of what was given up to another lease: until when its lease lacks that
+    :param ends_at: its planned end; None: nothing is planned, or the caller does not need it
+    :param lost_until: the end of the preemption of a reservation that was given up
     """
 
     id: str
@@ -82,27 +84,27 @@ class ReservationUse:
     lost_until: datetime.datetime | None = None
 
     def preempted(self, period: Span) -> Span | None:
-        """Return when in the period its lease lacked what it gave up."""
+        """Return its preempted span in the period."""
         if self.freed_at is None or self.lost_until is None:
             return None
         return Span(self.freed_at, self.lost_until).within(period)
 
     def counts(self, period: Span) -> bool:
-        """Tell whether it was reserved in the period, or given up."""
+        """Tell whether it was reserved or preempted in the period."""
         return (self.reserved(period) or self.preempted(period)) is not None
 
     def planned(self, period: Span, now: datetime.datetime) -> Span | None:
-        """Return when in the period it is to be reserved from now on."""
+        """Return its planned span in the period."""
         if self.ends_at is None:
             return None
         return Span(max(self.held_at, now), self.ends_at).within(period)
 
     def reserved(self, period: Span) -> Span | None:
-        """Return when in the period it was reserved."""
+        """Return its reserved span in the period."""
         return Span(self.held_at, self.freed_at or period.end).within(period)
 
     def used(self, period: Span) -> Span | None:
-        """Return when in the period it was used."""
+        """Return its used span in the period."""
         if self.woken_at is None:
             return None
         return Span(self.woken_at, self.freed_at or period.end).within(period)
@@ -121,14 +123,14 @@ class Total:
     planned: dict[str, float] = dataclasses.field(default_factory=lambda: dict.fromkeys(HOURS, 0))
 
     def add(self, use: ReservationUse, period: Span) -> None:
-        """Add the hours of a reservation that lie in the period."""
+        """Add the hours of a reservation in the period."""
         self.leases.add(use.lease_id)
         _add_hours(self.reserved, use, use.reserved(period))
         _add_hours(self.used, use, use.used(period))
         _add_hours(self.preempted, use, use.preempted(period))
 
     def add_planned(self, use: ReservationUse, span: Span) -> None:
-        """Add the hours of a reservation that are still to come."""
+        """Add the planned hours of a reservation."""
         self.leases.add(use.lease_id)
         _add_hours(self.planned, use, span)
 
@@ -139,7 +141,7 @@ def _add_hours(total: dict[str, float], use: ReservationUse, span: Span | None) 
 
 
 def round_hours(hours: Mapping[str, float]) -> dict[str, float]:
-    """Return hours with the digits that mean something: a millionth is some milliseconds."""
+    """Round hours to millionths, which are a few milliseconds."""
     return {name: round(value, 6) for name, value in hours.items()}
 
 
@@ -155,10 +157,9 @@ def sum_by_project(uses: Iterable[ReservationUse], period: Span) -> dict[str, To
 def sum_by_week(
     uses: Iterable[ReservationUse], period: Span, now: datetime.datetime
 ) -> dict[tuple[Span, str], Total]:
-    """Add up reservations by week and the id of their project: what was, and what is planned.
+    """Add up past and planned hours by week and the id of the project.
 
-    :returns: only weeks and projects that have something, with the part of each week that is in
-        the period
+    :returns: only weeks and projects with reservations; weeks are cut to the period
     """
     parts = list(split_weeks(period))
     totals: dict[tuple[Span, str], Total] = {}
@@ -187,7 +188,7 @@ def split_weeks(period: Span) -> Iterator[Span]:
 
 
 def week_start(time: datetime.datetime) -> datetime.datetime:
-    """Return the first moment of the week."""
+    """Return the start of the week: Monday, in UTC."""
     return _midnight(time) - time.weekday() * DAY
 
 
@@ -200,23 +201,23 @@ def sum_lease(uses: Iterable[ReservationUse], period: Span) -> Total:
 
 
 def month_start(now: datetime.datetime) -> datetime.datetime:
-    """Return the first moment of the month."""
+    """Return the start of the month."""
     return _midnight(now).replace(day=1)
 
 
 def next_period(
-    told: datetime.datetime | None, length: datetime.timedelta, now: datetime.datetime
+    reported: datetime.datetime | None, length: datetime.timedelta, now: datetime.datetime
 ) -> Span:
     """Return the next period to report; it is due :data:`GRACE` after its end.
 
-    Periods end at full hours, or at midnight. The first one ever is the last that is due. After a
-    change of the length, :data:`HOUR` or :data:`DAY`, the first period is a shorter one.
+    Periods end at full hours, or at midnight. The first period ever is the last one that is due.
+    After a change of the length, :data:`HOUR` or :data:`DAY`, the first period is shorter.
 
-    :param told: the end of the last one that was told
+    :param reported: the end of the last reported period
     """
-    if told is None:
-        told = _floor(now - GRACE, length) - length
-    return Span(told, _floor(told, length) + length)
+    if reported is None:
+        reported = _floor(now - GRACE, length) - length
+    return Span(reported, _floor(reported, length) + length)
 
 
 def _midnight(time: datetime.datetime) -> datetime.datetime:
