@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask the calendar for what reservations demand of it, before and in the transaction that writes.
+"""Allocate units of the calendar to reservations, check and change the allocations.
 
-Reservations that the calendar has no part in cost nothing here.
+Reservations without units of the calendar are ignored.
 """
 
 import collections
@@ -31,16 +31,16 @@ from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
 
-#: How far ahead room is kept for a lease that waits and may begin later.
+#: How far ahead capacity is kept for a queued lease that may start later.
 _LATEST_START = datetime.timedelta(days=366)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReallocationResult:
-    """Describe what became of what is promised to a lease that was changed.
+    """The changed allocations of a lease.
 
-    :param more: the ids of the reservations of a lease that runs that have something else now
-    :param refused: of those that were not extended with their lease
+    :param more: the ids of the reservations of an active lease whose units changed
+    :param refused: the ids of the reservations that were not extended with their lease
     """
 
     more: Collection[str] = frozenset()
@@ -49,15 +49,15 @@ class ReallocationResult:
 
 @dataclasses.dataclass
 class AllocationService:
-    """Get promises of the calendar, change them and check whether there would be some."""
+    """Allocate, reallocate and release units, and check capacity."""
 
     calendar: Calendar
     plugins: Mapping[str, ResourcePlugin]
 
     def propose_units(self, draft: Draft) -> frozenset[int] | None:
-        """Choose units for a draft by what is in memory, see :meth:`Calendar.propose`.
+        """Choose units for a draft by the index in memory, see :meth:`Calendar.propose`.
 
-        :returns: None also for one that makes resources, and that demands nothing
+        :returns: None also for a draft with other resources, or without any
         """
         items = [item.reservation for item in draft.items]
         if not items or any(each.unit_kind is None for each in items):
@@ -68,9 +68,9 @@ class AllocationService:
         return self.calendar.propose(wanted, *_remaining_period(draft.lease, draft.now), draft.now)
 
     def check_capacity(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
-        """Refuse a draft for which there is not enough. Nothing is written.
+        """Reject a draft without sufficient capacity. Nothing is written.
 
-        :raises climate_core.exceptions.NotEnough: there is not
+        :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
         """
         fields = {item.reservation.id: item.field for item in draft.items}
         wanted = self._read_demands((item.reservation for item in draft.items), fields)
@@ -87,7 +87,7 @@ class AllocationService:
         latest: datetime.datetime,
         limit: int,
     ) -> Sequence[Window]:
-        """Find when there would be enough for all of them, see :meth:`Calendar.find_windows`.
+        """Find when there is capacity for all items, see :meth:`Calendar.find_windows`.
 
         :raises climate_core.exceptions.BadRequest: they are too many
         """
@@ -98,7 +98,10 @@ class AllocationService:
         return self.calendar.find_windows(wanted, length, earliest, latest, limit)
 
     def count_shortage(self, lease: model.Lease, now: datetime.datetime) -> tuple[int, set[int]]:
-        """Count what the only reservation of a lease lacks, see :meth:`Calendar.shortage`."""
+        """Count the missing units of the only reservation of a lease.
+
+        See :meth:`Calendar.shortage`.
+        """
         (wanted,) = self._read_demands(queueing.pending_reservations(lease), {})
         start, end = queueing.granted_period(lease, now)
         return self.calendar.shortage(wanted, start, end)
@@ -106,10 +109,10 @@ class AllocationService:
     def read_waiting_demand(
         self, lease: model.Lease, now: datetime.datetime, turn: int
     ) -> QueuedRequest:
-        """Return what a lease demands that waits, as if it were granted now.
+        """Return the demand of a queued lease, as if it were granted now.
 
-        :param turn: its place among those that are searched, if not all can be
-        :raises climate_core.exceptions.ClimateError: that is not known
+        :param turn: its place in the search, which may not reach all leases
+        :raises climate_core.exceptions.ClimateError: the demand is not known
         """
         start, end = queueing.granted_period(lease, now)
         later = _LATEST_START if lease.duration is not None else datetime.timedelta(0)
@@ -134,30 +137,30 @@ class AllocationService:
         opened: Collection[int] = (),
         proposed: Collection[int] = (),
     ) -> model.Lease:
-        """Promise reservations what they demand; they are written already.
+        """Allocate the units of reservations, whose rows are written already.
 
         :param fields: reservation id -> its place in the request
         :param opened: see :meth:`Calendar.allocate`, as of ``proposed``
-        :returns: the lease with what they are promised
+        :returns: the lease with its allocations
         :raises climate_core.exceptions.BadRequest: they are too many
-        :raises climate_core.exceptions.NotEnough: there is not enough
-        :raises climate_core.db.engine.Stale: others were faster; the transaction is to be repeated
+        :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
+        :raises climate_core.db.engine.Stale: another transaction was faster; repeat this one
         """
         wanted = self._read_demands(reservations, fields)
         if not wanted:
             return lease
         _check_count(wanted)
-        found = collections.defaultdict[str, list[model.Allocation]](list)
+        allocations = collections.defaultdict[str, list[model.Allocation]](list)
         promised = self.calendar.allocate(
             session, wanted, *_remaining_period(lease, now), opened, proposed
         )
         for each in sorted(promised, key=attrgetter('unit_id')):
             unit = self.calendar.get_unit(session, each.unit_id).properties
-            found[each.reservation_id].append(_allocation(each, unit))
+            allocations[each.reservation_id].append(_allocation(each, unit))
         new = (
-            dataclasses.replace(each, allocations=tuple(found[each.id]))
-            for each in lease.reservations
-            if each.id in found
+            dataclasses.replace(reservation, allocations=tuple(allocations[reservation.id]))
+            for reservation in lease.reservations
+            if reservation.id in allocations
         )
         return lease.with_reservations(*new)
 
@@ -171,14 +174,14 @@ class AllocationService:
         less: Mapping[str, RetainedAllocation],
         partial: bool = False,
     ) -> ReallocationResult:
-        """Change what is promised to a lease that its user changed.
+        """Change the allocations of a lease that its user changed.
 
-        What is in use stays where it is. Raises as :meth:`allocate`.
+        Units in use are kept. Raises as :meth:`allocate`.
 
         :param fields: see :meth:`allocate`
-        :param less: what reservations of a lease that runs keep that give something back, by their
-            ids: all that :meth:`find_shrinking` names
-        :param partial: whether those for whose new end there is not enough keep what they have
+        :param less: the units that shrinking reservations of an active lease keep, by their ids:
+            all that :meth:`find_shrinking` returns
+        :param partial: whether reservations keep their end if there is no capacity for the new one
         """
         wanted = self._read_demands(_find_changed(before, after), fields)
         if not wanted:
@@ -206,9 +209,9 @@ class AllocationService:
         less: Mapping[str, RetainedAllocation],
         partial: bool,
     ) -> tuple[list[NewAllocation], frozenset[str]]:
-        """Promise all that is wanted, or with ``partial`` what can be extended.
+        """Reallocate all demands, or with ``partial`` those that can be extended.
 
-        :returns: what is new, and the ids of the reservations that are not extended
+        :returns: the new allocations, and the ids of the reservations that are not extended
         """
         refused: set[str] = set()
         first: TransactionRejected | None = None
@@ -222,7 +225,7 @@ class AllocationService:
                 )
             except TransactionRejected as exc:
                 one = exc.about
-                # The first one is of all that the lease has.
+                # The first rejection is about the whole lease.
                 first = first or exc
                 if not partial:
                     raise _explain_partial(exc, before, after) from exc
@@ -233,9 +236,9 @@ class AllocationService:
                 return new, frozenset(refused)
 
     def release(self, session: orm.Session, lease: model.Lease, time: datetime.datetime) -> None:
-        """Free what a lease is promised from a time on, when it is cleaned; nothing is refused.
+        """Release the units of a lease from a time on.
 
-        :param time: when others can have it
+        :param time: when other leases can have them, after cleaning
         """
         for each in lease.live:
             if each.unit_kind is None:
@@ -244,7 +247,7 @@ class AllocationService:
             self.calendar.release(session, {each.id: ()}, time - cleaning, cleaning)
 
     def cleaning(self, reservation: model.Reservation) -> datetime.timedelta:
-        """Return how long what a reservation had is kept free after it."""
+        """Return how long the units of a reservation are kept free after it."""
         return self.plugins[reservation.resource_type].cleaning(reservation)
 
     def find_preempted(
@@ -263,9 +266,10 @@ class AllocationService:
         now: datetime.datetime,
         fields: Mapping[str, str],
     ) -> dict[str, int]:
-        """Return which reservations of a lease that runs are to have less than they have.
+        """Return the reservations of an active lease whose number of units decreases.
 
-        :returns: how much at most, by their ids
+        :param fields: reservation id -> its place in the request
+        :returns: the new number of units by their ids
         """
         if not before.has_started(now):
             return {}
@@ -312,7 +316,7 @@ def _allocation(promise: NewAllocation, unit: Mapping[str, Any]) -> model.Alloca
 
 
 def _check_count(wanted: Sequence[AllocationRequest]) -> None:
-    """Refuse too many reservations at once: for each of them the calendar looks at all units."""
+    """Reject too many reservations in a request: the calendar searches all units for each."""
     if len(wanted) > limits.PROMISED:
         raise exceptions.BadRequest(
             f'reservations: must have {limits.PROMISED} of hosts and capacity at most in one '
@@ -336,7 +340,7 @@ def _find_changed(before: model.Lease, after: model.Lease) -> list[model.Reserva
 
 
 def _find_blamed_dates(before: model.Lease, after: model.Lease) -> dict[str, str]:
-    """Return the date that is to blame for what reservations demand that only move with it."""
+    """Return the invalid date, by the reservations whose demand changes only with it."""
     date = update.moved_date(before, after)
     if update.resumed_ends(before, after):
         date = date or 'end_date'
@@ -348,14 +352,14 @@ def _find_blamed_dates(before: model.Lease, after: model.Lease) -> dict[str, str
 def _remaining_period(
     lease: model.Lease, now: datetime.datetime
 ) -> tuple[datetime.datetime, datetime.datetime]:
-    """Return the time that is still to come of a lease."""
+    """Return the future part of the time of a lease."""
     return max(lease.start_date, min(now, lease.end_date)), lease.end_date
 
 
 def _is_partly_extended(before: model.Lease, after: model.Lease, refused: Collection[str]) -> bool:
-    """Tell whether a change extends a lease, and something of it without what is refused.
+    """Return whether a change extends a lease, and at least one reservation is not rejected.
 
-    :param refused: the ids of reservations
+    :param refused: the ids of rejected reservations
     """
     leaving = {e.id for e in after.live if e.status == states.ReservationStatus.DELETING}
     later = before.end_date < after.end_date or update.resumed_ends(before, after)
@@ -366,9 +370,9 @@ def _is_partly_extended(before: model.Lease, after: model.Lease, refused: Collec
 def _explain_partial(
     refused: TransactionRejected, before: model.Lease, after: model.Lease
 ) -> TransactionRejected:
-    """Return the refusal of a later end with what ``partial`` would do, if it would do anything.
+    """Return the rejection of a later end with the result of ``partial``, if that would help.
 
-    :param refused: by the calendar, which names all parts that it cannot promise until then
+    :param refused: the rejection by the calendar, with all reservations without capacity
     """
 
     def explain() -> Exception:

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Availability: tell when the calendar could promise what a request asks for."""
+"""Answer whether and when a lease would be granted: a dry run of a create, and windows.
+
+Nothing is written.
+"""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -26,52 +29,50 @@ from climate_hosts.operations.evacuation_planner import EvacuationPlanner
 
 def dry_run_create(
     builder: DraftBuilder,
-    path: LeaseWriter,
+    writer: LeaseWriter,
     context: RequestContext,
     values: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Return what would become of a create.
+    """Return the result of a create, which is not executed.
 
-    :returns: ``granted``; ``waits``, whether the lease would be made and wait until it is;
-        ``refusals``, all that can be found, as the API answers errors;
-        ``available_from``, the earliest start from which on the same request would be granted, if
-        waiting helps and that is known; ``start_date`` and ``end_date``
-    :raises climate_core.exceptions.BadRequest: the start or the end has no meaning
-    :raises climate_core.exceptions.ServiceUnavailable: a service that must be asked does not
-        answer
+    :returns: ``granted``; ``waits``, whether the lease would be created and queued; ``refusals``,
+        all rejections as the API returns errors; ``available_from``, the earliest start at which
+        the same request would be granted, if that is known; ``start_date`` and ``end_date``
+    :raises climate_core.exceptions.BadRequest: the start or the end is invalid
+    :raises climate_core.exceptions.ServiceUnavailable: a required service does not answer
     """
     errors = ErrorCollector()
     draft = builder.build_lease(context, values, errors)
     if draft.before is None:
         with errors.collected():
-            path.provisioner.trusts.check(context)
+            writer.provisioner.trusts.check(context)
     held = builder.database.read(
         leases.find_holders, [each.reservation.key for each in draft.items]
     )
     waits: list[datetime | None] = []
     if find_equal_holder(context, draft, held) is None:
-        path.preemption.check(draft, errors)
+        writer.preemption.check(draft, errors)
         check_unreserved(context, draft, held, errors)
         for (kind, _), holder in held.items():
             own = holder.project_id == context.project_id
             free = own and builder.plugins[kind].reusable
             waits.append(max(draft.now, holder.end_date) if free else None)
-        waits += _check_quota(path.quota, draft, errors)
+        waits += _check_quota(writer.quota, draft, errors)
         known = len(errors.found)
-        path.allocation_service.check_capacity(draft, errors)
-        preempted = path.preemption.find(draft) if errors.found[known:] else None
+        writer.allocation_service.check_capacity(draft, errors)
+        preempted = writer.preemption.find(draft) if errors.found[known:] else None
         if preempted is not None:
             del errors.found[known:]
             draft = preempted
         expected = len(errors.found)
         pool_forecast.check_draft(
-            builder.database, path.evacuation_planner.cloud, context, draft, errors
+            builder.database, writer.evacuation_planner.cloud, context, draft, errors
         )
         pool_forecast.check_immediate(
-            builder.database, path.evacuation_planner.cloud, draft, errors
+            builder.database, writer.evacuation_planner.cloud, draft, errors
         )
         if any(isinstance(each, exceptions.NotEnough) for each in errors.found[expected:]):
-            draft = _preempt_servers(path, draft, errors, expected)
+            draft = _preempt_servers(writer, draft, errors, expected)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
     asked, lease = draft.request, draft.lease
     start, end = lease.start_date, lease.end_date
@@ -79,7 +80,7 @@ def dry_run_create(
         start, end = asked.start, asked.end
     return {
         'granted': not errors.found,
-        'waits': bool(draft.wait_reason) or _would_wait(path.evacuation_planner, draft, errors),
+        'waits': bool(draft.wait_reason) or _would_wait(writer.evacuation_planner, draft, errors),
         'refusals': [each.body for each in errors.found],
         'available_from': dates.serialize(_find_latest(waits, draft, errors)),
         'start_date': dates.serialize(start),
@@ -87,28 +88,30 @@ def dry_run_create(
     }
 
 
-def _preempt_servers(path: LeaseWriter, draft: Draft, errors: ErrorCollector, known: int) -> Draft:
-    """Return a draft with the leases of servers that would give way; it is granted then.
+def _preempt_servers(
+    writer: LeaseWriter, draft: Draft, errors: ErrorCollector, known: int
+) -> Draft:
+    """Return a draft with the leases of servers that it would preempt; it is granted then.
 
-    :param known: how many errors others than these there are
+    :param known: the number of errors before the errors of the forecast
     """
     if draft.lease.kind == states.LeaseKind.RETRY:
         return draft
-    found = path.preemption.find_servers(draft)
+    found = writer.preemption.find_servers(draft)
     if found is None:
         return draft
     del errors.found[known:]
     return found
 
 
-def _would_wait(room: EvacuationPlanner, draft: Draft, errors: ErrorCollector) -> bool:
-    """Tell whether a lease would wait that is not granted; say why hosts cannot be emptied."""
+def _would_wait(planner: EvacuationPlanner, draft: Draft, errors: ErrorCollector) -> bool:
+    """Return whether a rejected lease would be queued; report hosts that cannot be drained."""
     lacking = [each for each in errors.found if isinstance(each, exceptions.NotEnough)]
     if not lacking or len(lacking) < len(errors.found):
         return False
     if draft.lease.kind == states.LeaseKind.BEST_EFFORT:
         try:
-            return bool(room.choose_hosts(draft, lacking[0]))
+            return bool(planner.find(draft, lacking[0]))
         except exceptions.NotEnough as exc:
             errors.found[:] = [exc]
     return draft.lease.kind == states.LeaseKind.RETRY
@@ -134,7 +137,7 @@ def _check_quota(quota: Quota, draft: Draft, errors: ErrorCollector) -> list[dat
 def _find_latest(
     waits: list[datetime | None], draft: Draft, errors: ErrorCollector
 ) -> datetime | None:
-    """Return when all that is refused is over, if that is known and the request allows it."""
+    """Return when the last reason of a rejection ends, if the request allows that start."""
     known = [each for each in waits if each is not None]
     if not known or len(known) < len(errors.found) or draft.request is None:
         return None
@@ -156,14 +159,13 @@ def find_windows(
     context: RequestContext,
     values: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
-    """Return the earliest times in which a lease would be granted.
+    """Return the earliest windows in which a lease would be granted.
 
     :param values: ``reservations`` and ``duration``; perhaps ``from`` (default now), ``to`` (when
         the lease ends at the latest; default 30 days later) and ``limit``
-    :param cloud: tells what is free for servers that are not made yet; None: nobody can
-    :returns: ``start_date`` and ``end_date`` of each, the earliest first, and whether the calendar
-        guarantees it or it is only expected; of times that follow each other without a break
-        only the first
+    :param cloud: reads what is free for servers to be created; None: nothing is known about that
+    :returns: ``start_date`` and ``end_date`` of windows, the earliest first, and whether the
+        calendar guarantees them or they are only expected; of adjacent windows only the first
     :raises climate_core.exceptions.BadRequest: naming the field
     """
     now = builder.clock.now()
@@ -173,7 +175,7 @@ def find_windows(
     limit = values.get('limit', _DEFAULT_LIMIT)
     if any('server' in each for each in values['reservations']):
         servers = _read_servers(cloud, context, values['reservations'])
-        assert cloud is not None, 'it told what the servers are'  # nosec B101 # for mypy: it holds already
+        assert cloud is not None, 'the demands were read from it'  # nosec B101 # for mypy: it holds already
         forecast = pool_forecast.PoolForecast(builder.database, cloud).forecast()
         expected = pool_forecast.find_server_windows(
             forecast, servers, length, earliest, latest, limit
@@ -195,16 +197,16 @@ def find_windows(
 def _read_period(
     values: Mapping[str, Any], now: datetime, late: timedelta, length: timedelta
 ) -> tuple[datetime, datetime]:
-    """Return when a lease of this length starts at the earliest and ends at the latest.
+    """Return the earliest start and the latest end of a lease of this length.
 
     :param late: how long ago the start may be
-    :raises climate_core.exceptions.BadRequest: naming the field that was given
+    :raises climate_core.exceptions.BadRequest: naming the field of the request
     """
     since = request.read_date(values.get('from') or 'now', now, 'from')
     if since < now - late:
         # A lease could not start then either.
         raise request.past_date_error('earliest start', 'from', now)
-    # Clients show whole seconds, and the time between them is to be the duration.
+    # Clients show whole seconds; the time between them must be the duration.
     earliest = dates.round_up(max(now, since))
     last = request.end_after(earliest, _MAX_PERIOD, 'from')
     to = values.get('to')

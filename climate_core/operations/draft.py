@@ -41,17 +41,17 @@ class Item(NamedTuple):
 class Draft:
     """The reservations, or the lease with them, that a request adds.
 
-    :param lease: the lease as it shall be; a new one has no trust yet
-    :param items: what is added; without any to a lease that is there, nothing is to be written
-    :param before: the lease that the items join; None: it is new
-    :param already_reserved: the reservations of that lease that were asked for as well
-    :param request: what was asked for if that is a whole lease
-    :param proposed: the ids of units that had what it demands when the calendar was asked
-    :param wait_reason: why it waits until there is enough for it; None: it does not
-    :param hosts_to_evacuate: the ids of the shared hosts that are to be emptied for it
-    :param preempted: the ids of the leases that are to wait for it
-    :param preempt_at: when those that run give up what they have; None: at its start
-    :param generation: that of the lease that the user has seen; None: it does not matter
+    :param lease: the lease with the items; a new lease has no trust yet
+    :param items: the new reservations; nothing is written if a present lease gets none
+    :param before: the lease that the items join; None: the lease is new
+    :param already_reserved: the requested reservations that this lease has already
+    :param request: the request, if it is for a whole lease
+    :param proposed: the ids of units with sufficient capacity by the index in memory
+    :param wait_reason: why the lease is queued; None: it is not queued
+    :param hosts_to_evacuate: the ids of the shared hosts to be drained for it
+    :param preempted: the ids of the leases that it preempts
+    :param preempt_at: when active preempted leases release their resources; None: at its start
+    :param generation: the generation of the lease that the user has read; None: any
     """
 
     lease: model.Lease
@@ -69,15 +69,15 @@ class Draft:
 
     @property
     def may_wait(self) -> bool:
-        """Return whether it is a new lease that may wait until there is enough for it."""
+        """Return whether it is a new lease that may be queued until there is capacity."""
         return self.before is None and self.lease.kind == states.LeaseKind.RETRY
 
 
 class _HeldReservations:
-    """The reservations of a lease by what a request asks for; of no lease there are none.
+    """The reservations of a lease, by the keys of requests; without a lease there are none.
 
-    It finds each one without a scan. A reservation that the calendar allocates, or whose resource
-    is created for it, is found once, since one request may name several equal ones.
+    No lookup scans them. A reservation that the calendar allocates, or whose resource is created
+    for it, is found once only, since a request may name several equal ones.
     """
 
     def __init__(
@@ -101,11 +101,11 @@ class _HeldReservations:
         return reservation.id in self._ids
 
     def note(self, reservation: model.Reservation) -> None:
-        """Note that the request has asked for a reservation."""
+        """Note that the request contains a reservation."""
         self._found.add(reservation.id)
 
     def check_exclusive(self, plugin: ResourcePlugin, values: Mapping[str, Any]) -> None:
-        """Reject what another part of the request has, and only one can have.
+        """Reject an exclusive value that another part of the request has.
 
         :raises climate_core.exceptions.BadRequest: naming the field
         """
@@ -121,9 +121,9 @@ class _HeldReservations:
     def find_requested(
         self, plugin: ResourcePlugin, lease_id: str, values: Mapping[str, Any]
     ) -> Sequence[model.Reservation]:
-        """Return what a part of a request asks for; empty if the lease does not have it.
+        """Return the reservations of a part of a request; empty if the lease does not have them.
 
-        A group that is made is returned as a whole, a member of it by its own id alone.
+        A group is returned as a whole, a member with its own id alone.
         """
         if plugin.resource_type not in self._types:
             return ()
@@ -146,7 +146,7 @@ class _HeldReservations:
 
 
 class _Budget:
-    """Count what a request adds to a lease, and the bytes that the lease stores then.
+    """Count the reservations that a request adds to a lease, and the bytes that it stores then.
 
     :param most: the maximum number of reservations of a lease
     """
@@ -160,7 +160,7 @@ class _Budget:
     def take(self, new: model.Reservation) -> None:
         """Count a new reservation.
 
-        :raises climate_core.exceptions.BadRequest: it is too much
+        :raises climate_core.exceptions.BadRequest: the maximum is exceeded
         """
         self._count += 1
         self.is_exceeded = self._count > self._most
@@ -173,9 +173,9 @@ class _Budget:
 
 
 def check_stored_bytes(before: model.Lease, after: model.Lease) -> None:
-    """Check what the reservations of a lease store after a change of them.
+    """Check the bytes that the reservations of a lease store after a change.
 
-    :raises climate_core.exceptions.BadRequest: it is more than before, and too much
+    :raises climate_core.exceptions.BadRequest: they increase, and exceed the maximum
     """
     old = {each.id: each.params for each in before.reservations}
     if all(each.params == old.get(each.id) for each in after.reservations):
@@ -203,7 +203,7 @@ def _too_large() -> exceptions.BadRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reserver:
-    """Make reservations of what a request says, or find them in the lease that is present.
+    """Make the reservations of a request, or find them in the present lease.
 
     :param conf: with the section ``[limits]``
     :param is_now: what is created for the lease is created with it
@@ -225,12 +225,12 @@ class Reserver:
     ) -> tuple[tuple[Item, ...], tuple[model.Reservation, ...]]:
         """Ask the plugins for the reservations of a request.
 
-        :param listed: what the request says of each
-        :param field: where that stands; empty if one reservation is the whole request
-        :returns: those that are new, and those that the lease has; of one that is created for it
-            with the resource that it has from now on
-        :raises climate_core.exceptions.ClimateError: one cannot be reserved, or is named twice;
-            ``errors`` may collect it. After one that is too much no further one is checked.
+        :param listed: the parts of the request
+        :param field: the field with the parts; empty if one reservation is the whole request
+        :returns: the new reservations, and those that the lease has, with the resource that was
+            created for them
+        :raises climate_core.exceptions.ClimateError: a resource cannot be reserved, or is named
+            twice; ``errors`` may collect it. The check stops when a maximum is exceeded.
         """
         most = self.conf.limits.lookups_per_request
         try:
@@ -281,7 +281,7 @@ class Reserver:
     ) -> Sequence[model.Reservation]:
         """Return the reservations that the lease has already, or those that the plugin grants.
 
-        What is awake could not be reserved once more, so the lease comes before the plugin.
+        The lease comes first: an active resource cannot be reserved again.
         """
         plugin = self.plugins.get(str(values.get('resource_type')))
         if plugin is None:
@@ -304,7 +304,7 @@ class Reserver:
             each.to_reservation(self.lease_id, plugin.resource_type, self.now)
             for each in (claimed, *claimed.others)
         ]
-        # The plugin may have found another name for what the lease has.
+        # The plugin may have resolved another name of a resource of the lease.
         return [find_held(held.by_resource, each.key) or each for each in new]
 
 
@@ -340,7 +340,10 @@ def _named(values: Mapping[str, Any]) -> str:
 def find_held(
     held: Mapping[model.ResourceKey, model.Reservation], what: model.ResourceKey
 ) -> model.Reservation | None:
-    """Return the reservation of a resource that is held, unless it is being taken out."""
+    """Return the reservation of a held resource.
+
+    :raises climate_core.exceptions.ResourceReserved: it is being removed
+    """
     found = held.get(what)
     return None if found is None else _check_staying(found)
 

@@ -143,7 +143,7 @@ def webhook_rules(conf: cfg.ConfigOpts) -> webhook.WebhookRules:
 
 
 def check_allowed(context: RequestContext, rule: str, lease: model.Lease) -> None:
-    """Reject a request that the policy did not allow on the lease that was loaded.
+    """Reject a request that the policy does not allow on the loaded lease.
 
     :raises climate_core.exceptions.LeaseNotFound: it did not
     """
@@ -152,26 +152,26 @@ def check_allowed(context: RequestContext, rule: str, lease: model.Lease) -> Non
 
 
 def check_generation(lease: model.Lease, generation: int | None) -> None:
-    """Refuse to change a lease that is not the one that the user has seen, if that is said."""
+    """Reject a change of a lease that has changed since the user has read it."""
     if generation not in (None, lease.generation):
         raise exceptions.GenerationConflict
 
 
-#: Kinds of leases that hold nothing before the calendar promises it, or they are made.
+#: Kinds of leases that hold nothing until the calendar allocates it, or it is created.
 _CALENDAR_KINDS: Final = frozenset({LeaseKind.SCHEDULED, LeaseKind.RETRY, LeaseKind.BEST_EFFORT})
 
 
 def may_be_best_effort(types: Sequence[str]) -> bool:
-    """Tell whether a lease of resources of these types may be of the kind best_effort."""
+    """Return whether a lease of these types of resources may be of the kind best_effort."""
     return list(types) == [resource_types.HOST]
 
 
 def choose_kind(asked: str | None, items: Sequence[Item]) -> str:
     """Return the kind of a lease.
 
-    :param asked: the kind that the request names; None: ``scheduled`` if the calendar promises all
-        that it asks for, else ``immediate``
-    :param items: what it asks for
+    :param asked: the kind of the request; None: ``scheduled`` if the calendar allocates all of its
+        items, else ``immediate``
+    :param items: the items of the request
     :raises climate_core.exceptions.BadRequest: a lease of that kind cannot have these resources
     """
     made = [each for each in items if each.reservation.group]
@@ -213,15 +213,15 @@ def choose_kind(asked: str | None, items: Sequence[Item]) -> str:
 def creates_now(kind: str | None, start: datetime.datetime, now: datetime.datetime) -> bool:
     """Return whether servers of a lease are created when they are requested.
 
-    Those of the kind ``retry`` may have to wait.
+    Servers of the kind ``retry`` may be queued.
     """
     return kind != LeaseKind.RETRY and (kind != LeaseKind.SCHEDULED or start <= now)
 
 
 def fit_items(kind: str, items: Sequence[Item]) -> tuple[Item, ...]:
-    """Return items without what a lease of a kind does not have.
+    """Return items without the params that a lease of a kind does not have.
 
-    A stack is neither held now nor made at the start in one of the kind scheduled.
+    In a scheduled lease a stack is neither held now nor created at the start.
     """
     if kind != LeaseKind.SCHEDULED:
         return tuple(items)
@@ -234,7 +234,7 @@ def _without_hold(item: Item) -> Item:
 
 
 def _check_stacks(stacks: Sequence[Item]) -> None:
-    """Refuse stacks that would be made at the start, when nobody knows whether there is room."""
+    """Reject stacks that would be created at the start, when capacity is not certain."""
     for each in stacks:
         if each.reservation.params.get('hold') == 'start':
             field = f'{each.field}.hold'
@@ -246,7 +246,7 @@ def _check_stacks(stacks: Sequence[Item]) -> None:
 
 
 def _reject_held(item: Item, kind: str) -> NoReturn:
-    """Refuse what is there already, or cannot wait.
+    """Reject a resource that exists already, or that cannot be scheduled.
 
     :raises climate_core.exceptions.BadRequest: always
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do what users ask of feeds of their leases: create, check and delete one.
+"""Create, check and delete feeds of leases.
 
 A feed is read without a token of Keystone, perhaps for years, so it must not outlive the rights of
 its user. It has a trust of its own from that user, of the role ``reader`` alone where they have
@@ -30,14 +30,14 @@ LOG = log.getLogger(__name__)
 
 @dataclasses.dataclass
 class FeedOperations:
-    """Do what users ask of feeds."""
+    """Do what users request of feeds."""
 
     conf: cfg.ConfigOpts
     database: Database
     trusts: TrustService
 
     def create_feed(self, context: RequestContext, values: Mapping[str, Any]) -> str:
-        """Create a feed of the leases of the user's project; return its token, which nobody keeps.
+        """Create a feed of the leases of the user's project; return its unstored token.
 
         :param values: ``name``
         :raises climate_core.exceptions.Forbidden: Keystone does not let this user delegate
@@ -82,7 +82,7 @@ class FeedOperations:
                 return []
 
     def delete_feed(self, context: RequestContext, feed_id: str) -> None:
-        """Delete a feed: its token is good for nothing from now on; one that is gone is fine.
+        """Delete a feed and so its token; a missing feed is no error.
 
         :raises climate_core.exceptions.FeedNotFound: the policy did not allow this on the feed
         """
@@ -94,7 +94,7 @@ class FeedOperations:
             self._release(feed.trust_id)
 
     def _release(self, trust_id: str) -> None:
-        """Delete a trust that no feed has; ``climate-manage repair`` finds one that is left."""
+        """Delete a trust that no feed has; ``climate-manage repair`` finds leftover trusts."""
         try:
             self.trusts.delete(trust_id)
         except errors.EXPECTED as exc:

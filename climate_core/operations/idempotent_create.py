@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turn a duplicate into an answer: an equal request was faster.
+"""Return the lease of an equal request instead of a duplicate.
 
 The database decides: the id of a lease and the resource of a reservation are unique there. A
-request that loses a race finds what the winner wrote, and if that is what it asked for, it is the
-answer.
+request that loses a race returns what the other request has committed if both are equal.
 """
 
 import contextlib
@@ -23,15 +22,15 @@ from climate_core.lease import model
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, LeaseRequest, prefix_field
 from climate_core.operations.draft import Draft
 
-#: How much earlier a relative time may be than it was in an equal request.
-_AT_ONCE = datetime.timedelta(minutes=1)
+#: How much earlier a relative time may be than in an equal request.
+_SIMULTANEOUS = datetime.timedelta(minutes=1)
 _OPTIONS = ('start_policy', 'before_start', 'webhook', 'kind', 'priority', 'preemptible')
 
 P = ParamSpec('P')
 T = TypeVar('T')
 
-#: The errors of a request when an equal one was faster: its lease has the id, the name or a
-#: resource, or leaves no room for a second one.
+#: The errors of a request if an equal request was faster: that lease has the id, the name or a
+#: resource, or uses up the limits.
 DUPLICATE_ERRORS = (
     db_exc.DBDuplicateEntry,
     exceptions.NameTaken,
@@ -41,7 +40,7 @@ DUPLICATE_ERRORS = (
 
 
 def retry_if_lease_appeared(operation: Callable[P, T]) -> Callable[P, T]:
-    """Run an operation again when its lease appeared or changed meanwhile."""
+    """Run an operation again if its lease was created or changed concurrently."""
 
     @functools.wraps(operation)
     def run(*args: P.args, **kw: P.kwargs) -> T:
@@ -59,7 +58,8 @@ def detect_lease_appeared(
 ) -> Iterator[None]:
     """Raise LeaseAppeared if an equal request may have been faster than the block.
 
-    :raises climate_core.exceptions.LeaseAppeared: it appeared or changed since ``before`` was read
+    :raises climate_core.exceptions.LeaseAppeared: the lease was created or changed since
+        ``before`` was read
     """
     try:
         yield
@@ -73,9 +73,9 @@ def detect_lease_appeared(
 def find_equal_lease(
     database: Database, context: RequestContext, draft: Draft, error: Exception
 ) -> model.Lease:
-    """Return the equal lease that holds all that is asked for.
+    """Return the equal lease that holds all resources of a draft.
 
-    :param error: one of :data:`DUPLICATE`, raised if there is no such lease
+    :param error: one of :data:`DUPLICATE_ERRORS`, raised if there is no such lease
     :raises climate_core.exceptions.ResourceReserved: another lease holds a resource
     """
     held = database.read(leases.find_holders, [each.reservation.key for each in draft.items])
@@ -85,7 +85,7 @@ def find_equal_lease(
     if not isinstance(error, db_exc.DBDuplicateEntry):
         raise error
     check_unreserved(context, draft, held)
-    # What was held is free by now.
+    # The resources have been released since.
     field = 'reservations' if draft.request is not None else 'resource_id'
     raise exceptions.ResourceReserved(field=field)
 
@@ -93,9 +93,9 @@ def find_equal_lease(
 def find_equal_holder(
     context: RequestContext, draft: Draft, held: Mapping[model.ResourceKey, model.Lease]
 ) -> model.Lease | None:
-    """Return the lease that holds all that is asked for, if it is the lease that is asked for.
+    """Return the lease that holds all resources of a draft, if it is equal to the request.
 
-    An id that was chosen is part of the request, so there is none then.
+    The id of a lease is part of the request: if the user chose it, no other lease is equal.
     """
     asked = draft.request
     if asked is None or asked.identified or len(held) < len(draft.items):
@@ -115,9 +115,9 @@ def check_unreserved(
     held: Mapping[model.ResourceKey, model.Lease],
     errors: ErrorCollector = RAISE_FIRST,
 ) -> None:
-    """Refuse resources that other leases hold, by ResourceReserved.
+    """Reject resources that other leases hold, by ResourceReserved.
 
-    Only the project of the other lease learns which one it is.
+    The error names the other lease only to its own project.
     """
     for item in draft.items:
         key = item.reservation.key
@@ -136,31 +136,30 @@ def check_unreserved(
 
 
 def is_same_lease(asked: LeaseRequest, lease: model.Lease) -> bool:
-    """Tell whether a lease is what is asked for: a request that is repeated, or one of several.
+    """Return whether a lease is equal to a request: the request is repeated or simultaneous.
 
-    "now" is later each time it is said, or a little earlier when two say it at once, and so is
-    what counts from now; with a duration the end goes with the start. What the request says
-    nothing about may be anything.
+    A time relative to "now" is later in a repeated request, or a little earlier in a simultaneous
+    one; with a duration the end follows the start. Fields that the request omits may differ.
     """
     start = _same_time(asked.start, lease.start_date, asked.start_is_relative)
     end = _same_time(asked.end, lease.end_date, asked.end_is_relative)
     if asked.start_is_relative and asked.lasts is not None:
         end = asked.lasts == lease.end_date - lease.start_date
-    said = ((getattr(asked, field), getattr(lease, field)) for field in _OPTIONS)
-    options = all(ours is None or ours == theirs for ours, theirs in said)
+    given = ((getattr(asked, field), getattr(lease, field)) for field in _OPTIONS)
+    options = all(value is None or value == stored for value, stored in given)
     return start and end and options and asked.name == lease.name
 
 
 def _same_time(asked: datetime.datetime, stored: datetime.datetime, is_relative: bool) -> bool:
-    return stored <= asked + _AT_ONCE if is_relative else stored == asked
+    return stored <= asked + _SIMULTANEOUS if is_relative else stored == asked
 
 
 def check_same_lease(asked: LeaseRequest, present: model.Lease, project_id: str | None) -> None:
-    """Refuse an id that a different lease has, in the same words whosever lease it is.
+    """Reject the id of a different lease, with the same error for the leases of all projects.
 
-    :raises climate_core.exceptions.LeaseConflict: the lease is a different one
-    :raises climate_core.exceptions.LeaseAppeared: the API did not see it, so it did not ask the
-        policy about it; that of the first release asks before and does not say
+    :raises climate_core.exceptions.LeaseConflict: the lease is different
+    :raises climate_core.exceptions.LeaseAppeared: the API has not found the lease, so it has not
+        enforced the policy on it; the API of the first release always enforces it
     """
     own = present.project_id == project_id and present.deleted_at is None
     if not own or not is_same_lease(asked, present):

@@ -136,7 +136,7 @@ class LeaseOperations:
         return written.lease.id
 
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of a :meth:`create_lease`, see :func:`.dry_run_create`."""
+        """Return the result of a :meth:`create_lease`, see :func:`.availability.dry_run_create`."""
         return availability.dry_run_create(self.builder, self.lease_writer, context, values)
 
     def find_windows(

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what leases take, and free, of what everybody uses, for :mod:`.forecasting`."""
+"""Forecast whether the common pool has capacity for servers and volumes to be created.
+
+Placement or Cinder report what is free. The database and Nova report what leases release at their
+ends, and on which hosts, and what they take at their starts. The number of requests does not
+depend on the number of hosts. The result is expected, never guaranteed.
+"""
 
 import contextlib
 import dataclasses
@@ -35,54 +40,58 @@ from climate_core.plugins.server import host_capacity
 from climate_core.plugins.server.host_capacity import CommonHostCapacity
 from climate_core.plugins.volume.backend_capacity import BackendCapacity
 
-#: How long what gives way is thought to take to leave its host.
+if TYPE_CHECKING:
+    from climate_core.cloud import connection
+
+#: How far ahead the forecast searches for a later start.
+_SEARCH_AHEAD: Final = datetime.timedelta(days=30)
+#: How long a preempted server is expected to take to leave its host.
 PREEMPTION_TIME: Final = datetime.timedelta(minutes=5)
-#: End actions after which a host has what a server had of it.
+#: End actions that free the capacity of a server on its host.
 _FREEING_ACTIONS: Final = frozenset({'delete', 'shelve', 'create_image'})
 
 
 class PoolCapacity(Protocol):
-    """The room that is free now for the resources of one type."""
+    """The capacity that is free now for the resources of one type."""
 
     @property
     def nouns(self) -> Nouns:
-        """Return how users are told of it."""
+        """Return the nouns for messages to users."""
 
     @property
     def hosts(self) -> Sequence[TargetHost]:
-        """Return what has room; for all that was demanded."""
+        """Return the hosts with free capacity, for all demands that were read."""
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Return where each resource is that is there, by its id, as far as that is known."""
+        """Return the host of each present resource by its id, as far as it is known."""
 
     def demand(
         self, name: str, params: Mapping[str, object], amounts: Mapping[str, int]
     ) -> RunningServer:
-        """Return what is taken by a resource that is to be made for a reservation.
+        """Return the demand of a resource that is to be created for a reservation.
 
         :param name: its id in the forecast
-        :raises climate_core.exceptions.BadRequest: that is not known
+        :raises climate_core.exceptions.BadRequest: the demand is not known
         """
 
     def released(self, amounts: Mapping[str, int]) -> Mapping[str, int]:
-        """Return what becomes free with a resource of these amounts."""
+        """Return the capacity that a resource of these amounts releases."""
 
 
-def read_demand(room: PoolCapacity, reservation: model.Reservation) -> RunningServer:
-    """Return what a reservation takes, also one of a lease that waits, which holds nothing."""
-    return _read_demand(room, reservation.id, reservation)
-
-
-def _read_demand(
+def read_demand(
     room: PoolCapacity, name: str, wanted: model.Reservation | forecast_reads.PlannedResource
 ) -> RunningServer:
+    """Return the demand of a reservation, also of a queued lease, which holds nothing.
+
+    :param name: its id in the forecast
+    """
     held = wanted.amounts or wanted.params.get(model.HOLDS) or {}
     return room.demand(name, wanted.params, held)
 
 
 def list_demanded_types(reservation: model.Reservation) -> set[str]:
-    """Return the types of what needs room when the resource of a reservation is made."""
+    """Return the types of resources that need capacity when a reservation is created."""
     parts = reservation.parts
     return {reservation.resource_type} if parts is None else {*parts}
 
@@ -90,12 +99,12 @@ def list_demanded_types(reservation: model.Reservation) -> set[str]:
 def list_demands(
     room: PoolCapacity, reservation: model.Reservation, resource_type: str
 ) -> list[RunningServer]:
-    """Return what a reservation takes of the room for a type: itself, or what is in it.
+    """Return the demands of a reservation for resources of a type: its own, or of its stack.
 
-    :raises climate_core.exceptions.BadRequest: what is in it is not known
+    :raises climate_core.exceptions.BadRequest: the content of the stack is not known
     """
     if reservation.parts is None:
-        return [read_demand(room, reservation)]
+        return [read_demand(room, reservation.id, reservation)]
     inside = reservation.parts.get(resource_type, ())
     unknown = next((each[model.UNKNOWN] for each in inside if model.UNKNOWN in each), None)
     if unknown is not None:
@@ -111,16 +120,16 @@ def list_demands(
 def read_future_demands(
     database: Database, resource_type: str, room: PoolCapacity
 ) -> dict[str, FutureDemand]:
-    """Return what leases will take that is not made yet, or not woken again, by their ids."""
+    """Return the demands of resources to be created or woken again, by the ids of their leases."""
     found = {}
     for lease_id, wanted in database.read(forecast_reads.read_planned, resource_type).items():
         servers = []
         for number, each in enumerate(wanted):
-            # What is not known, as of a flavor that is gone, cannot be counted.
+            # An unknown demand, as of a deleted flavor, cannot be counted.
             with contextlib.suppress(exceptions.BadRequest):
                 if each.resource_id not in room.places:
                     name = f'{lease_id}.{number}'
-                    servers.append(_read_demand(room, name, each))
+                    servers.append(read_demand(room, name, each))
         if servers:
             start, end = (
                 microseconds.to_microseconds(wanted[0].start),
@@ -131,7 +140,7 @@ def read_future_demands(
 
 
 def read_releases(database: Database, resource_type: str, room: PoolCapacity) -> list[Release]:
-    """Return what leases free: at their ends, or when they give way to another one."""
+    """Return the capacity that leases release: at their ends, or when they are preempted."""
     places = room.places
     if not places:
         return []
@@ -149,13 +158,6 @@ def read_releases(database: Database, resource_type: str, room: PoolCapacity) ->
     ]
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
-#: How far ahead a time is searched at which there would be enough.
-_SEARCH_AHEAD: Final = datetime.timedelta(days=30)
-
-
 def check_draft(
     database: Database,
     cloud: UserConnector | None,
@@ -163,18 +165,18 @@ def check_draft(
     draft: Draft,
     errors: ErrorCollector = RAISE_FIRST,
 ) -> None:
-    """Refuse what is to be made, but not in any case now, if it will find no room.
+    """Reject a scheduled or queued draft if the pool will have no capacity for its resources.
 
-    Nothing is asked for a draft that has nothing to be made.
+    No service is called for a draft without resources to be created.
 
-    :param cloud: None: nobody can tell
-    :raises climate_core.exceptions.NotEnough: see :func:`check`
-    :raises climate_core.exceptions.ClimateError: see :func:`read_servers`
+    :param cloud: None: nothing is known about the pool
+    :raises climate_core.exceptions.NotEnough: see :func:`check_servers`
+    :raises climate_core.exceptions.ClimateError: see :func:`read_server_demands`
     """
     if draft.lease.kind not in (states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY):
         return
     start, end = max(draft.lease.start_date, draft.now), draft.lease.end_date
-    expectation = PoolForecast(database, cloud)
+    pool = PoolForecast(database, cloud)
     servers = {
         f'{item.field}.server' if item.field else 'server': item.values['server']
         for item in draft.items
@@ -182,8 +184,8 @@ def check_draft(
     }
     if servers:
         with errors.collected():
-            forecast = expectation.forecast()
-            assert cloud is not None, 'it told what is free'  # nosec B101 # for mypy: it holds already
+            forecast = pool.forecast()
+            assert cloud is not None, 'the forecast has used it'  # nosec B101 # for mypy: it holds already
             field = next(iter(servers)) if len(servers) == 1 else 'reservations'
             check_servers(
                 forecast, read_server_demands(cloud, context, servers), start, end, field
@@ -193,21 +195,21 @@ def check_draft(
         with errors.collected(), prefix_field(stacks[0].field):
             made = find_unmade(item.reservation for item in draft.items)
             wanted = [*made, *(item.reservation for item in stacks)]
-            expectation.take(wanted, start, end, 'template')
+            pool.take(wanted, start, end, 'template')
         return
     volumes = _find_unmade(draft, resource_types.VOLUME)
     if volumes:
         with errors.collected():
-            expectation.take(volumes, start, end)
+            pool.take(volumes, start, end)
 
 
 def check_immediate(
     database: Database, cloud: UserConnector | None, draft: Draft, errors: ErrorCollector
 ) -> None:
-    """Refuse in a dry run what would be made at once, if it is not expected to find room.
+    """Reject in a dry run resources to be created immediately if the pool has no capacity.
 
-    A create leaves that to Nova and Cinder, which do not look at what scheduled leases will take:
-    nor does this. Nothing is refused where nobody can tell.
+    A create leaves that to Nova and Cinder. They ignore the demands of scheduled leases, and so
+    does this. Nothing is rejected if nothing is known about the pool.
     """
     made = find_unmade(each.reservation for each in draft.items)
     if cloud is None or not made or draft.lease.kind != states.LeaseKind.IMMEDIATE:
@@ -237,7 +239,7 @@ def check_moved(
     """Reject new dates of resources that are not created yet if there is no capacity then.
 
     :param before: the lease, whose dates move, see :func:`needs_forecast`
-    :param cloud: None: nobody can tell
+    :param cloud: None: nothing is known about the pool
     :raises climate_core.exceptions.NotEnough: see :func:`check_servers`
     :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
     """
@@ -248,12 +250,12 @@ def check_moved(
 
 
 def find_unmade(reservations: Iterable[Reservation]) -> list[Reservation]:
-    """Return those whose resources are made for the lease, and are not there yet."""
+    """Return the reservations whose resources are created for the lease, and do not exist yet."""
     return [each for each in reservations if each.group and not each.is_made]
 
 
 def _find_later(lease: Lease) -> list[Reservation]:
-    """Return those of a scheduled lease that are to be made, or filled as a stack."""
+    """Return the reservations of a scheduled lease to be created, or filled as a stack."""
     waits = states.EventStatus.UNDONE
     unfilled = {e.reservation_id for e in lease.events_of(PREPARE) if e.status == waits}
     stacks = [
@@ -263,7 +265,7 @@ def _find_later(lease: Lease) -> list[Reservation]:
 
 
 def find_unplaced(lease: Lease) -> list[Reservation]:
-    """Return those of a lease that waits which need room: to be made, or to be woken again."""
+    """Return the reservations of a queued lease that need capacity of the pool."""
     asleep = (each for each in lease.live if each.status == states.ReservationStatus.PENDING)
     return [
         each
@@ -275,12 +277,12 @@ def find_unplaced(lease: Lease) -> list[Reservation]:
 def read_server_demands(
     cloud: UserConnector, context: RequestContext, wanted: Mapping[str, Mapping[str, Any]]
 ) -> list[RunningServer]:
-    """Return what servers take of their hosts.
+    """Return the demands of servers.
 
-    :param wanted: by the field of the request that has it: ``flavorRef``, perhaps ``count``, and
-        what they boot from
-    :raises climate_core.exceptions.ClimateError: there is no such flavor, or what its servers need
-        cannot be told; naming the field
+    :param wanted: ``flavorRef``, perhaps ``count``, and what the servers boot from, by the field
+        of the request
+    :raises climate_core.exceptions.ClimateError: there is no such flavor, or the demand of its
+        servers is not known; naming the field
     """
     found: list[RunningServer] = []
     for number, (place, each) in enumerate(wanted.items()):
@@ -288,7 +290,7 @@ def read_server_demands(
         with cloud_errors.for_user(field):
             flavor = flavors.get(cloud.user(context), each['flavorRef'])
             if 'extra_specs' not in flavor:
-                # The user may see the flavor, but not these.
+                # The user may read the flavor, but not its extra specs.
                 flavor = flavors.get(cloud.service(), each['flavorRef'])
         try:
             one = host_capacity.demand_of_flavor(flavor, each)
@@ -307,10 +309,10 @@ def check_servers(
     end: datetime.datetime,
     field: str = 'reservations',
 ) -> None:
-    """Check that servers will find room for all of a time.
+    """Check that the pool will have capacity for servers from start to end.
 
-    :raises climate_core.exceptions.NotEnough: they will not; with the reason, and with the
-        earliest time that would do if the search found it
+    :raises climate_core.exceptions.NotEnough: it will not; with the reason, and with the earliest
+        possible start if the search found one
     """
     first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
     try:
@@ -334,7 +336,7 @@ def find_server_windows(
     latest: datetime.datetime,
     limit: int,
 ) -> Iterator[tuple[datetime.datetime, datetime.datetime]]:
-    """Return the earliest windows in which servers will find room; so many at most."""
+    """Return the earliest windows in which the pool will have capacity for servers."""
     found = forecast.windows(
         servers,
         microseconds.delta_to_microseconds(length),
@@ -353,12 +355,12 @@ _CAPACITY_READERS: Final[Mapping[str, Callable[['connections.Connection'], PoolC
 
 @dataclasses.dataclass
 class PoolForecast:
-    """The expectation for the common pool, as it is now; read when it is needed.
+    """The forecast for the common pool, as it is now; read when it is needed.
 
-    :ivar without: the id of a lease that is to take nothing
-    :ivar alone: whether no lease is to take anything
-    :ivar budget: of the searches for a later time; they share it
-    :raises climate_core.exceptions.ServiceUnavailable: nobody tells what is free
+    :ivar without: the id of a lease whose demand is ignored
+    :ivar alone: whether the demands of all leases are ignored
+    :ivar budget: of all searches for a later start
+    :raises climate_core.exceptions.ServiceUnavailable: no service reports what is free
     """
 
     database: Database
@@ -388,11 +390,11 @@ class PoolForecast:
         end: datetime.datetime,
         field: str = 'reservations',
     ) -> None:
-        """Expect room for what is to be made for a lease; others get it no more.
+        """Take capacity for the resources to be created for a lease from the forecast.
 
-        :param field: of the request that asks for it
-        :raises climate_core.exceptions.NotEnough: there will not be enough
-        :raises climate_core.exceptions.BadRequest: what a template needs is not known
+        :param field: the field of the request
+        :raises climate_core.exceptions.NotEnough: there will be no sufficient capacity
+        :raises climate_core.exceptions.BadRequest: the demand of a template is not known
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
         first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
@@ -416,11 +418,11 @@ class PoolForecast:
         end: datetime.datetime,
         later: str | None,
     ) -> None:
-        """Keep the earliest room that there will be for what finds none now, if that is known.
+        """Take the earliest capacity for resources that have none now, if that is known.
 
-        :param later: when there will be enough of what there was too little of first
+        :param later: when there will be capacity for the first type that lacked it
         """
-        # Of several types each may be what there is too little of then.
+        # Each of several types may lack capacity then.
         for _ in _CAPACITY_READERS:
             if later is None:
                 return

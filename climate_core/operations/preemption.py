@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take what preemptible leases are promised, or have, for one that is not preemptible.
+"""Preempt leases: take their allocations or servers for a lease that is not preemptible.
 
-Those of hosts and capacity are found in a look at the calendar, and lose their promises in the
-transaction that writes the other lease: it searches what they have given up, and the generations
-of the units judge it. Those that have not begun give it up at once. Those that run have their
-notice first: the other lease begins when that is over, if it was to begin before. Those of servers
-are found with the forecast, see :mod:`.server_preemption`; the other lease waits until they have
-given way.
+Leases of hosts and capacity are found in the calendar. They lose their allocations in the
+transaction that writes the other lease: it searches what they release, guarded by the generations
+of the units. Leases that have not started release it immediately. Active leases have a notice
+first, and the other lease starts after it. Leases of servers are found with the forecast, see
+:mod:`.server_preemption`; the other lease waits until their servers are shelved.
 """
 
 import dataclasses
@@ -36,7 +35,7 @@ _CAUSE: Final = Cause('lease.preempt')
 _HAS_STARTED: Final = (
     'A preemptible lease has just begun to use what would have been free. Try again.'
 )
-#: The reason of a lease that waits until others have given way.
+#: The reason of a lease that waits until preempted leases have released their servers.
 PREEMPTS: Final = 'Preemptible leases give way to it: it waits until there is room.'
 _NO_TIME: Final = datetime.timedelta()
 _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
@@ -44,7 +43,7 @@ _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
 
 @dataclasses.dataclass
 class Preemption:
-    """Find preemptible leases, and have them wait."""
+    """Find preemptible leases, and preempt them."""
 
     conf: cfg.ConfigOpts
     database: Database
@@ -52,7 +51,7 @@ class Preemption:
     servers: ServerPreemption
 
     def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
-        """Refuse a preemptible lease of what cannot be given up, or of a kind that waits.
+        """Reject a preemptible lease of resources that cannot be preempted, or of a queued kind.
 
         :raises climate_core.exceptions.BadRequest: naming the field
         """
@@ -77,12 +76,12 @@ class Preemption:
             errors.add(exceptions.BadRequest(told, field=field))
 
     def find(self, draft: Draft) -> Draft | None:
-        """Find the leases without whose promises there is enough for a draft.
+        """Find the leases without whose allocations there is capacity for a draft.
 
-        Those that have not begun come first: they cost nobody anything that runs.
+        Leases that have not started come first: they interrupt nothing.
 
-        :returns: the draft with them, which may begin later; None if there is not enough without
-            all of them either
+        :returns: the draft with them, which may start later; None if there is no sufficient
+            capacity without all of them either
         """
         lease = draft.lease
         if draft.before is not None or lease.preemptible or lease.kind not in _KINDS:
@@ -102,16 +101,16 @@ class Preemption:
         return self._chosen(later, found)
 
     def find_servers(self, draft: Draft) -> Draft | None:
-        """Find the leases without which there will be room for the servers of a draft.
+        """Find the leases without which there will be capacity for the servers of a draft.
 
-        :returns: the draft with them, which may wait until they have given way; None if there is
-            not enough room without all of them either
+        :returns: the draft with them, which may wait until they are preempted; None if there is no
+            sufficient capacity without all of them either
         :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
         """
         if draft.before is not None:
             return None
         lease, asked = draft.lease, draft.request
-        # An immediate one is granted at once, and ends at its end date whatever Nova finds then.
+        # An immediate lease is granted now, and ends at its end date whatever Nova finds then.
         may_end_later = lease.kind != states.LeaseKind.IMMEDIATE
         if may_end_later and asked is not None and asked.lasts is not None:
             lease = dataclasses.replace(lease, duration=round(asked.lasts.total_seconds()))
@@ -127,21 +126,21 @@ class Preemption:
         )
 
     def preempt_servers(self, lease: model.Lease, is_tried: bool = False) -> bool:
-        """Have leases of servers give way to one whose servers find no room.
+        """Preempt leases of servers for a lease whose servers have no host.
 
         :param is_tried: see :meth:`.ServerPreemption.find`
-        :returns: whether there will be room for it, because they do or for another reason
-        :raises climate_core.exceptions.ClimateError: it is to be tried again
+        :returns: whether there will be capacity for it, by preemption or for another reason
+        :raises climate_core.exceptions.ClimateError: try again later
         """
         now = self.servers.clock.now()
         found = self.servers.find(lease, now, is_tried)
         if found is None:
             return False
         if found.leases:
-            self.database.write(self._give_way, lease, found, now)
+            self.database.write(self._write_preemption, lease, found, now)
         return True
 
-    def _give_way(
+    def _write_preemption(
         self,
         session: orm.Session,
         lease: model.Lease,
@@ -152,9 +151,9 @@ class Preemption:
         self.preempt(session, draft)
 
     def preempt(self, session: orm.Session, draft: Draft) -> None:
-        """Have leases give up what the lease of a draft needs; from its start on that is free.
+        """Preempt the leases of a draft: what its lease needs is free from its start on.
 
-        :raises climate_core.exceptions.NotEnough: one of them has begun with what it has
+        :raises climate_core.exceptions.NotEnough: a preempted lease has just started
         """
         earliest, time = draft.now + self._notice(), draft.preempt_at or draft.lease.start_date
         for lease_id in sorted(draft.preempted):
@@ -184,7 +183,7 @@ class Preemption:
         return dataclasses.replace(draft, preempted=tuple(chosen)) if chosen else None
 
     def _after_notice(self, draft: Draft) -> Draft:
-        """Return a draft that begins when leases that run could have given up what they have."""
+        """Return a draft that starts when active leases can have released their allocations."""
         lease, asked = draft.lease, draft.request
         plugins = [each for each in self.allocation_service.plugins.values() if each.preemptible]
         cleaned = (one.cleaning(each) for one in plugins for each in lease.reservations)

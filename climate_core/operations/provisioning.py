@@ -30,13 +30,18 @@ from climate_core.operations.draft import Draft, Item
 from climate_core.operations.services import TrustService
 from climate_core.plugins.base import ReservedResource, ResourcePlugin
 
+LOG = log.getLogger(__name__)
+
+_CLEANUP_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, *TROUBLE)
+_TRUST_ERRORS = (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)
+
 #: The migration of the first contraction since leases share trusts.
 _SHARING_MIGRATION: Final = '0041'
 
 #: Keystonemiddleware's ``token_cache_time``.
 _TRUST_CACHE_SECONDS: Final = 300.0
 
-#: How many trusts of an owner a create asks Keystone about before it makes one.
+#: Maximum number of trusts of an owner that a create checks in Keystone before it creates one.
 _TRUSTS_CHECKED: Final = 3
 
 
@@ -48,8 +53,8 @@ class _NotFound(Exception):
 class OwnerTrust:
     """The trust of a new lease.
 
-    :param scope: by which others find it; None: it is of this lease alone
-    :param is_new: whether it was made for this lease
+    :param scope: the scope by which other leases find it; None: it is of this lease alone
+    :param is_new: whether it was created for this lease
     """
 
     id: str
@@ -58,9 +63,23 @@ class OwnerTrust:
 
 
 class OwnerTrusts:
-    """Find or make the trusts of new leases, and let go of those that leases leave.
+    """Find or create the trusts of new leases, and release those of ended leases.
 
-    :param size: of how many owners the trust is kept in memory
+    Only a request with the user's own token shares a trust. A token that was delegated itself (a
+    trust, an application credential, OAuth) must not gain rights through a trust that the user
+    created with more of them. Keystone decides what such a token may delegate, so it creates a
+    trust for this lease alone.
+
+    A trust is cached for :data:`_TRUST_CACHE_SECONDS`, after Keystone has issued a token for it:
+    the owner may be disabled, or the trust deleted by an administrator. keystonemiddleware caches
+    the token of a request as long, so a revoked right creates leases no longer than any service
+    accepts the user. The cache decides nothing: the statement that writes the lease checks that
+    its trust is live, see :mod:`climate_core.db.owner_trusts`.
+
+    A manager of a release without sharing deletes the trust of an ended lease even if it is
+    shared. So nothing is shared until the database was contracted since: such managers have ended.
+
+    :param size: the number of owners whose trusts are cached
     """
 
     def __init__(self, database: Database, trusts: TrustService, size: int) -> None:
@@ -70,7 +89,7 @@ class OwnerTrusts:
         self._contracted = False
 
     def take(self, context: RequestContext) -> OwnerTrust:
-        """Return a live trust of the user, project and roles of a request, or make one.
+        """Return a live trust of the user, project and roles of a request, or create one.
 
         :raises climate_core.exceptions.Forbidden: Keystone does not let this token delegate
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
@@ -86,7 +105,7 @@ class OwnerTrusts:
         return OwnerTrust(found, scope, is_new=False)
 
     def replace(self, context: RequestContext, trust: OwnerTrust) -> OwnerTrust:
-        """Return another trust for one that was retired since it was taken."""
+        """Return another trust instead of one that has been retired."""
         assert trust.scope is not None  # nosec B101 # for mypy: it holds already
         self._known.drop(trust.scope.digest)
         return self.take(context)
@@ -99,18 +118,17 @@ class OwnerTrusts:
             after_commit(session, lambda: self._known.put(digest, trust.id))
 
     def release(self, lease: model.Lease) -> None:
-        """Let go of the trust of a lease that is over: keep a shared one a while, delete another.
+        """Release the trust of a lease that has ended: retain a shared trust a while, else delete.
 
-        Nothing happens while another lease needs it. Of two leases that are over at the same time
-        the second sees that the first one is over: each looks after its own commit. If a node of
-        a cluster lags behind and neither sees it, the comparison with the cloud does: it looks
-        for trusts that no lease needs.
+        Nothing happens while another lease needs it. Of two leases that end at the same time the
+        second finds that the first has ended: each checks after its own commit. If a node of a
+        database cluster lags behind and neither finds that, reconciliation deletes the trust.
 
-        Such a node may not say either that a trust is shared. So one that seems not to be is
-        written first, as retired: that fails if another lease may have it.
+        Such a node may not report either that a trust is shared. So a trust that seems not to be
+        shared is written first, as retired: that fails if another lease may have it.
 
         :raises climate_core.exceptions.Transient: try again later
-        :raises climate_core.exceptions.Permanent: Keystone does not let the service delete it
+        :raises climate_core.exceptions.Permanent: Keystone forbids the deletion
         """
         trust_id = lease.trust_id
         if trust_id is None:
@@ -126,7 +144,7 @@ class OwnerTrusts:
         self._database.write(db.delete, trust_id)
 
     def _retire_alone(self, trust_id: str, lease: model.Lease) -> bool:
-        """Write a trust as that of one lease alone; tell whether it is so."""
+        """Write a trust as that of one lease alone; return whether it is."""
         try:
             self._database.write(db.insert_unshared, trust_id, lease.user_id, lease.project_id)
         except db_exc.DBDuplicateEntry:
@@ -134,7 +152,7 @@ class OwnerTrusts:
         return True
 
     def _find(self, scope: TrustScope) -> str:
-        """Return a live trust that Keystone gives a token for; retire those that it refuses."""
+        """Return a live trust that Keystone issues tokens for; retire rejected trusts."""
         for _ in range(_TRUSTS_CHECKED):
             found = self._database.read(db.find_live, scope)
             if found is None:
@@ -146,7 +164,7 @@ class OwnerTrusts:
                     self._database.write(db.retire, [found])
                     continue
             return found
-        # Those that were refused may still look live on a node that lags behind: make one.
+        # Rejected trusts may still seem live on a node that lags behind, so create one.
         raise _NotFound
 
     def _may_share(self) -> bool:
@@ -154,22 +172,16 @@ class OwnerTrusts:
         return self._contracted
 
 
-LOG = log.getLogger(__name__)
-
-_CLEANUP_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, *DATABASE_ERRORS)
-_TRUST_ERRORS = (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)
-
-
 @dataclasses.dataclass(slots=True)
 class Provisioned:
     """The resources that a draft is written with.
 
-    :param trust: the trust of its owner; None for what joins a lease
-    :param items: those of the draft, with the ids that their resources have now
+    :param trust: the trust of its owner; None if the items join a lease
+    :param items: the items of the draft, with the present ids of their resources
     :param preparing: how long before the start reservations are to be prepared, by their ids;
-        None: at once
-    :param made: the reservations whose resource was made just now
-    :param reused: the ids of the reservations whose resource an equal request made before
+        None: immediately
+    :param made: the reservations whose resource was just created
+    :param reused: the ids of the reservations whose resource an earlier equal request created
     """
 
     trust: OwnerTrust | None = None
@@ -185,10 +197,10 @@ class Provisioned:
         lease = dataclasses.replace(draft.lease, trust_id=trust_id, reservations=reservations)
         return start.add_preparations(lease, self.preparing, draft.now)
 
-    def wrote(self, draft: Draft, lease: model.Lease) -> bool:
-        """Tell whether a lease is what was written of a draft, and not of an equal request.
+    def is_lease_of(self, draft: Draft, lease: model.Lease) -> bool:
+        """Return whether a lease was written by the request of a draft, not by an equal request.
 
-        Both may share the trust of their owner. The ids within the lease are of one request alone.
+        Both may share the trust of their owner. The ids within the lease are of one request only.
         """
         written = {each.id for each in lease.reservations} | {each.id for each in lease.events}
         own = {each.reservation.id for each in self.items}
@@ -198,7 +210,7 @@ class Provisioned:
 
 @dataclasses.dataclass
 class Provisioner:
-    """Make trusts and resources with the rights of the user, and discard them."""
+    """Create trusts and resources with the rights of the user, and discard them."""
 
     database: Database
     plugins: Mapping[str, ResourcePlugin]
@@ -206,9 +218,9 @@ class Provisioner:
     owner_trusts: OwnerTrusts
 
     def provision(self, context: RequestContext, draft: Draft) -> Provisioned:
-        """Make what a draft needs, in the order of the request, or leave nothing behind.
+        """Create what a draft needs, in the order of the request, or leave nothing behind.
 
-        Once something was made, the rest is made, too, whether the caller waits for it or not.
+        After the first resource the deadline of the caller is ignored.
         """
         check_deadline()
         done = Provisioned(self.owner_trusts.take(context) if draft.before is None else None)
@@ -225,11 +237,11 @@ class Provisioner:
         return done
 
     def discard(self, done: Provisioned, draft: Draft) -> model.Lease | None:
-        """Delete what was made, except what a lease holds by now.
+        """Delete the created resources, except those that a lease holds.
 
-        What cannot be deleted is logged and stays: ``climate-manage repair`` finds it.
+        Failures are logged: ``climate-manage repair`` finds the resources.
 
-        :returns: the new lease if it is the one of this draft: its commit went through after all
+        :returns: the new lease if it is the lease of this draft: its commit has succeeded
         """
         if done.trust is not None:
             try:
@@ -244,9 +256,9 @@ class Provisioner:
                         done.trust.id,
                     )
             else:
-                if present is not None and done.wrote(draft, present):
+                if present is not None and done.is_lease_of(draft, present):
                     if present.trust_id != done.trust.id:
-                        # It was committed with the one before, which was retired since.
+                        # It was committed with the previous trust, which has been retired since.
                         self._delete_trust(done)
                     return present
                 self._delete_trust(done)
@@ -254,7 +266,7 @@ class Provisioner:
         return None
 
     def replace_trust(self, context: RequestContext, done: Provisioned) -> None:
-        """Take another trust of the owner: the one that was found is retired."""
+        """Take another trust of the owner: the present one has been retired."""
         assert done.trust is not None  # nosec B101 # for mypy: it holds already
         done.trust = self.owner_trusts.replace(context, done.trust)
 
@@ -281,8 +293,12 @@ class Provisioner:
                 if self.database.read(db_reservations.find_unheld, kind, [resource_id]):
                     self.plugins[kind].discard(resource_id)
             except _CLEANUP_ERRORS:
-                told = 'The %s %s of a lease that was not created stays'
-                LOG.warning(told, kind, resource_id, exc_info=True)
+                LOG.warning(
+                    'The %s %s of a lease that was not created stays',
+                    kind,
+                    resource_id,
+                    exc_info=True,
+                )
 
     def _delete_trust(self, done: Provisioned) -> None:
         if done.trust is None or not done.trust.is_new:
@@ -290,5 +306,8 @@ class Provisioner:
         try:
             self.trusts.delete(done.trust.id)
         except _TRUST_ERRORS:
-            told = 'The trust %s of a lease that was not created stays'
-            LOG.warning(told, done.trust.id, exc_info=True)
+            LOG.warning(
+                'The trust %s of a lease that was not created stays',
+                done.trust.id,
+                exc_info=True,
+            )

@@ -29,7 +29,7 @@ _USAGE_CACHE_SECONDS: Final = 10.0
 
 @dataclasses.dataclass
 class Quota:
-    """Check leases against what the operator allows."""
+    """Check leases against the limits of the operator."""
 
     conf: cfg.ConfigOpts
     database: Database
@@ -48,7 +48,7 @@ class Quota:
         errors: ErrorCollector = RAISE_FIRST,
         creates_nothing: bool = False,
     ) -> limits.Amounts | None:
-        """Refuse a lease that is too long, too far ahead, over a limit, or not permitted.
+        """Reject a lease that is too long, too far ahead, over a limit, or not permitted.
 
         :param lease: the lease as it shall be
         :param before: the lease as it is; None for a new one
@@ -79,7 +79,7 @@ class Quota:
         before: model.Lease | None = None,
         errors: ErrorCollector = RAISE_FIRST,
     ) -> None:
-        """Refuse a lease that is too long or too far ahead. Pure: for use in a transaction, too.
+        """Reject a lease that is too long or too far ahead. Pure: for use in a transaction, too.
 
         A change that makes it neither longer nor later is fine, whatever the operator allows now.
         """
@@ -108,7 +108,7 @@ class Quota:
         history.check_changes(session, lease.id, lease.generation, most)
 
     def asks_external(self, lease: model.Lease, before: model.Lease | None = None) -> bool:
-        """Return whether the external service is asked about a new lease, or a change of one."""
+        """Return whether the external service checks a new lease, or a change of a lease."""
         if before is None:
             return self.external.on_create
         times = (before.start_date, before.end_date) != (lease.start_date, lease.end_date)
@@ -124,14 +124,14 @@ class Quota:
         return limits.available_from(most, count_added(lease, None), held, now)
 
     def note(self, project_id: str, used: limits.Amounts | None) -> None:
-        """Remember what a transaction has counted; None: nothing."""
+        """Remember the count of a transaction; None: it has not counted."""
         if used is not None:
             self._noted.put(project_id, used)
 
     def check_limits(
         self, lease: model.Lease, before: model.Lease | None, creates_nothing: bool = False
     ) -> limits.Amounts | None:
-        """Refuse a lease that takes its project over a limit.
+        """Reject a lease that takes its project over a limit.
 
         :param creates_nothing: see :meth:`check_quota`
         :returns: the limits, for the transaction that writes; None: there are none, or the lease
@@ -158,7 +158,7 @@ class Quota:
 
 
 def count_added(lease: model.Lease, before: model.Lease | None) -> limits.Amounts:
-    """Return what a lease adds to what its project holds, by the names of the limits."""
+    """Return what a lease adds to the amounts of its project, by the names of the limits."""
     if before is None:
         return limits.sum_amounts(lease.live, leases=1)
     known = {each.id for each in before.reservations}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the preemptible leases of servers without which others find room. Nothing is written.
+"""Find the preemptible leases without which servers fit in the common pool. Nothing is written.
 
-What everybody uses is in no calendar, so the forecast tells what there will be without them. The
-leases that wait before the other one have their room first. Nova is asked for the servers of the
-leases that were chosen, and nothing is asked if there is no preemptible lease of servers.
+The common pool is in no calendar, so the forecast decides. Leases that are earlier in the queue
+get their capacity first. Nova is called for the servers of chosen leases only, and not at all if
+there is no preemptible lease of servers.
 """
 
 import contextlib
@@ -56,11 +56,11 @@ _MAX_SERVERS_CHECKED: Final = 1000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PreemptionChoice:
-    """The leases that give way to another one.
+    """The leases that another lease preempts.
 
-    :param leases: their ids; none, if there will be enough room anyway by then
-    :param time: when those that run give up what they have
-    :param start: when others can have it
+    :param leases: their ids; none if there will be sufficient capacity anyway
+    :param time: when active leases release their servers
+    :param start: when the other lease can have the capacity
     """
 
     leases: tuple[str, ...]
@@ -70,24 +70,24 @@ class PreemptionChoice:
 
 @dataclasses.dataclass
 class ServerPreemption:
-    """Find the leases that give way to one whose servers find no room."""
+    """Find the leases to preempt for a lease whose servers have no host."""
 
     conf: cfg.ConfigOpts
     database: Database
     clock: Clock
-    #: Tells what is free for servers; None: nobody can.
+    #: Reads what is free for servers; None: nothing is known about that.
     cloud: UserConnector | None = None
 
     def find(
         self, lease: model.Lease, now: datetime.datetime, is_tried: bool = False
     ) -> PreemptionChoice | None:
-        """Find the fewest leases without which all servers of a lease find room.
+        """Find the fewest leases without which all servers of a lease have a host.
 
-        :param is_tried: whether Nova has found no host just now; if there is one as far as can be
-            told, it does not help that others give way
-        :returns: None if there is not enough without all of them either
-        :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer, or
-            it is to be asked again
+        :param is_tried: whether Nova has just found no host; if the forecast finds one,
+            preemption does not help
+        :returns: None if there is no sufficient capacity without all of them either
+        :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer; try
+            again later
         """
         if self.cloud is None or lease.preemptible or lease.kind not in _KINDS:
             return None
@@ -103,18 +103,18 @@ class ServerPreemption:
         if not found:
             return None
         if is_tried and not all(each.is_made for each in lease.live):
-            # A server may be there of which only Nova knows yet: its room would not be counted.
+            # A server of which only Nova knows yet would not be counted.
             raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
         try:
             snapshot = _PoolSnapshot(self.database, self.cloud, lease, (start, end))
         except exceptions.BadRequest:
-            # It is not known what it takes, so neither who has to give way.
+            # Its demand is not known, so the leases to preempt are not known either.
             return None
-        if is_tried and snapshot.is_there_room():
+        if is_tried and snapshot.is_enough_now():
             return None
         if snapshot.is_enough(()):
-            # What gives way already is enough; else there is enough soon, and no lease has to
-            # give way.
+            # Leases that are being preempted already are sufficient, or there is capacity soon
+            # without preemption.
             gives_way = any(each.given_up_at for each in found)
             return PreemptionChoice((), time, start) if gives_way else None
         candidates = [each for each in found if each.given_up_at is None and snapshot.knows(each)]
@@ -124,7 +124,7 @@ class ServerPreemption:
     def _times(
         self, lease: model.Lease, first: datetime.datetime, now: datetime.datetime
     ) -> tuple[datetime.datetime, datetime.datetime]:
-        """Return when others give up what they have, and when a lease can have it."""
+        """Return when preempted leases release their servers, and when a lease can start."""
         if lease.kind == states.LeaseKind.SCHEDULED:
             first -= datetime.timedelta(seconds=self.conf[SERVER].lead_seconds)
         notice = datetime.timedelta(seconds=self.conf.queue.preemption_notice)
@@ -133,7 +133,7 @@ class ServerPreemption:
 
 
 class _PreemptionObstacles:
-    """Ask Nova which leases cannot be preempted.
+    """Find in Nova which leases cannot be preempted.
 
     Each project has the same share of the servers that are checked in vain. Of a project without
     any left no more leases are checked, and none of them is preempted.
@@ -160,19 +160,19 @@ class _PreemptionObstacles:
         :raises climate_core.exceptions.ServiceUnavailable: Nova does not answer
         """
         new = [each for each in chosen if each.lease_id in self._unchecked]
-        found = {each.lease_id: each.project_id for each in new if not self._can_give_way(each)}
+        found = {each.lease_id: each.project_id for each in new if not self._is_preemptible(each)}
         for project_id in {*found.values()}:
             others = [e for e in self._unchecked.values() if e.project_id == project_id]
             # Double the checks: few searches follow, however many leases cannot be preempted.
             for each in others[: self._counts[project_id]]:
-                if self._shares[project_id].left > 0 and not self._can_give_way(each, False):
+                if self._shares[project_id].left > 0 and not self._is_preemptible(each, False):
                     found[each.lease_id] = project_id
             if self._shares[project_id].left <= 0:
                 unknown = (each for each in others if each.lease_id in self._unchecked)
                 found |= dict.fromkeys((each.lease_id for each in unknown), project_id)
         return {*found}
 
-    def _can_give_way(self, one: PreemptibleServers, is_chosen: bool = True) -> bool:
+    def _is_preemptible(self, one: PreemptibleServers, is_chosen: bool = True) -> bool:
         del self._unchecked[one.lease_id]
         self._counts[one.project_id] += 1
         share = self._shares[one.project_id]
@@ -187,7 +187,7 @@ class _PreemptionObstacles:
             # Nova may answer the next time: the lease must not fail for one timeout.
             raise exceptions.ServiceUnavailable(str(exc)) from exc
         if is_chosen:
-            # It was not in vain.
+            # A successful check is free.
             share.left += len(one.servers)
         return True
 
@@ -216,7 +216,7 @@ class _PoolSnapshot:
         self._releases = pool_forecast.read_releases(database, SERVER, self._room)
         self._claims = pool_forecast.read_future_demands(database, SERVER, self._room)
         self._claims.pop(lease.id, None)
-        # What is held already needs no room.
+        # Servers that are present need no further capacity.
         wanted = [each for each in _find_servers(lease) if each.resource_id not in self._places]
         self._asked = self._demand(wanted)
         waiting = [each.id for each in database.read(leases.read_queue) if each.needs_forecast]
@@ -232,7 +232,7 @@ class _PoolSnapshot:
             if count + len(made) > _MAX_SERVERS_AHEAD:
                 continue
             count += len(made)
-            # What is not known, as of a flavor that is gone, cannot be counted.
+            # What is not known, as of a deleted flavor, cannot be counted.
             with contextlib.suppress(exceptions.BadRequest):
                 self._ahead.append(self._demand(made))
 
@@ -242,15 +242,15 @@ class _PoolSnapshot:
         return min(self.budget.left, self.claim_budget.left) <= 0
 
     def knows(self, one: PreemptibleServers) -> bool:
-        """Tell whether it is known what a lease would free."""
+        """Return whether it is known what a lease would release."""
         return not one.runs or all(each in self._places for each in one.servers)
 
-    def is_there_room(self) -> bool:
-        """Tell whether there is enough now, whatever is expected later."""
+    def is_enough_now(self) -> bool:
+        """Return whether there is sufficient capacity now, whatever is expected later."""
         return _fits(Forecast(self._room.hosts), self._asked)
 
     def is_enough(self, some: Sequence[PreemptibleServers]) -> bool:
-        """Tell whether there is enough without some leases, after those that come first.
+        """Return whether there is capacity without some leases, after earlier queued leases.
 
         :returns: False, too, if a budget is spent
         """
@@ -273,7 +273,7 @@ class _PoolSnapshot:
         return _fits(forecast, self._asked)
 
     def choose_fewest(self, candidates: Sequence[PreemptibleServers]) -> list[PreemptibleServers]:
-        """Choose the fewest leases without which there is enough.
+        """Choose the fewest leases without which the capacity is sufficient.
 
         When half of the checks for other leases are spent no more sets are compared: the rest is
         for finding a set at all, which other projects must not prevent.
@@ -284,7 +284,7 @@ class _PoolSnapshot:
         )
 
     def _demand(self, wanted: Iterable[model.Reservation]) -> FutureDemand:
-        found = [pool_forecast.read_demand(self._room, each) for each in wanted]
+        found = [pool_forecast.read_demand(self._room, each.id, each) for each in wanted]
         return FutureDemand(start=self._start, end=self._end, servers=found)
 
 
@@ -322,10 +322,10 @@ def _fits(forecast: Forecast, asked: FutureDemand) -> bool:
 
 
 def _find_servers(lease: model.Lease) -> list[model.Reservation]:
-    """Return the reservations of servers that are to be made for a lease."""
+    """Return the reservations of servers that are created for a lease."""
     return [each for each in lease.live if each.group and each.resource_type == SERVER]
 
 
 def _is_ahead(other: model.Lease, lease: model.Lease) -> bool:
-    """Tell whether a lease that waits has its room before another one."""
+    """Return whether a queued lease is earlier in the queue than another lease."""
     return other.id != lease.id and model.queue_order(other) < model.queue_order(lease)

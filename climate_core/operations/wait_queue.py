@@ -43,12 +43,12 @@ LOG = log.getLogger(__name__)
 
 _CAUSE = Cause('lease.granted')
 _CONTENTION_REASON = 'Others were faster again and again; it is tried again.'
-#: Seconds until the next pass, if leases wait that the last ones did not handle.
+#: Seconds until the next pass if the last passes did not handle all leases.
 _PASS_PAUSE_SECONDS = 1.0
 _INTERNAL_ERROR_REASON = 'Internal error; the log of climate-manager has more.'
-#: What a pass may cost: a lease of hosts, capacity, addresses or networks costs one,
+#: Maximum cost of a pass: a lease of hosts, capacity, addresses or networks costs one.
 _PASS_BUDGET: Final = 100
-#: and one for which room is forecast on what all users share so much.
+#: Cost of a lease that needs the forecast of the common pool.
 _FORECAST_COST: Final = 5
 #: Places of a project in each turn.
 _PLACES_PER_TURN: Final = 2
@@ -73,9 +73,9 @@ class _QueuePass:
     """Result of a pass through the queue.
 
     :param lease_ids: the leases that it handled, in the order of their turns
-    :param are_all: whether each lease that waits was handled by it or by the ones before
-    :ivar refused: why leases are not granted that the calendar does not keep waiting, by their ids
-    :ivar seconds: in how many seconds the next one has enough; None: that is not known
+    :param are_all: whether this pass and earlier ones have handled all queued leases
+    :ivar refused: the reasons, other than the calendar, why leases are not granted, by their ids
+    :ivar seconds: in how many seconds the next lease has capacity; None: that is not known
     """
 
     lease_ids: Sequence[str]
@@ -108,13 +108,13 @@ class WaitQueue:
         self._turns = QueueTurns()
 
     def retry(self, lease: model.Lease) -> PollAgain | None:
-        """Try a lease that waits, after those before it.
+        """Try a queued lease, after earlier leases.
 
-        :returns: until when it waits, and why; None: it waits no more
+        :returns: how long it stays queued, and why; None: it is not queued any more
         """
         tried = self._grant_some(lease.id)
         now, interval = self.clock.now(), self.conf.queue.retry_interval
-        # Those of the pass that are to be tried soon need not be tried once more.
+        # Leases of this pass whose next try is soon are not tried again.
         soon = now + datetime.timedelta(seconds=interval / 2)
         until = now + datetime.timedelta(seconds=interval)
         others = [each for each in tried.lease_ids if each != lease.id]
@@ -127,9 +127,9 @@ class WaitQueue:
         return PollAgain(interval, PREEMPTS if self._preempt(lease) else told)
 
     def _preempt(self, lease: model.Lease) -> bool:
-        """Have others give way to a lease that was not granted, if they may; tell whether they do.
+        """Preempt leases for a lease that was not granted; return whether that succeeds.
 
-        If they cannot it waits: its tries are counted, whatever its kind is.
+        If not, the lease stays queued: its tries are counted, whatever its kind is.
         """
         if lease.preemptible or events_queue.is_freeing(lease):
             return False
@@ -138,17 +138,17 @@ class WaitQueue:
         try:
             self._check_limits(lease)
         except exceptions.LimitExceeded:
-            # It is not granted, whatever others free for it.
+            # It is not granted, whatever preempted leases release.
             return False
         return self.preemption.preempt_servers(lease)
 
     def grant_waiting(self) -> float | None:
-        """Grant what there is enough for; return in how many seconds there is more, if known."""
+        """Grant leases with capacity; return in how many seconds there is more, if known."""
         tried = self._grant_some()
         return tried.seconds if tried.are_all else _PASS_PAUSE_SECONDS
 
     def _grant_some(self, wanted: str | None = None) -> _QueuePass:
-        """Handle as many leases as a pass may, and grant those that there is enough for.
+        """Handle the leases of a pass, and grant those with sufficient capacity.
 
         :param wanted: the id of a lease that is handled in any case
         """
@@ -181,7 +181,7 @@ class WaitQueue:
 
     @contextlib.contextmanager
     def _refused(self, lease_id: str, refused: dict[str, str]) -> Iterator[None]:
-        """Record why one lease is refused; the others are tried nevertheless."""
+        """Record why a lease is rejected; further leases are tried nevertheless."""
         try:
             yield
         except DATABASE_ERRORS:
@@ -191,7 +191,7 @@ class WaitQueue:
         except Stale:
             refused[lease_id] = _CONTENTION_REASON
         except Exception:
-            # Anything may come out of a plugin that others wrote.
+            # A third-party plugin may raise anything.
             LOG.exception('Lease %s cannot be granted', lease_id)
             refused[lease_id] = _INTERNAL_ERROR_REASON
 
@@ -212,7 +212,7 @@ class WaitQueue:
                     continue
                 made = pool_forecast.find_unplaced(lease)
                 if made:
-                    # A lease that is not granted must not keep the room from others.
+                    # A lease that is not granted must not block the capacity for other leases.
                     self._check_limits(lease)
                 try:
                     expected.take(made, one.start, one.end)
@@ -230,7 +230,7 @@ class WaitQueue:
         opened: Collection[int] = (),
         before_commit: Callable[[orm.Session], None] = lambda _session: None,
     ) -> bool:
-        """Grant one lease; tell whether it had this status until now.
+        """Grant a lease; return whether it had this status until now.
 
         :param opened: see :meth:`Calendar.allocate`
         :param before_commit: called in the same transaction
@@ -276,7 +276,7 @@ class WaitQueue:
         )
         before_commit(session)
         signal(session, due_events.DUE)
-        LOG.info('Lease %s waits no more', lease.id)
+        LOG.info('Lease %s is granted and leaves the queue', lease.id)
         return True
 
     def _amounts(self, lease: model.Lease) -> dict[str, Mapping[str, int]]:
@@ -287,12 +287,12 @@ class WaitQueue:
 
 
 class QueueTurns:
-    """Remember which leases were handled. Any thread may use it.
+    """Choose the leases of a pass in turns, and remember them. Any thread may use it.
 
-    Each manager has its own memory, and a new one begins at the head of the queue: it chooses
-    fairly all the same, and only repeats what another manager has done.
+    Each manager has its own memory, and a new manager starts at the head of the queue: it chooses
+    fairly, and only repeats passes of other managers.
 
-    :param budget: what a pass may cost
+    :param budget: the maximum cost of a pass
     """
 
     def __init__(self, budget: int = _PASS_BUDGET) -> None:
@@ -337,13 +337,13 @@ class QueueTurns:
             return [each.id for each in chosen], is_over
 
     def repeat(self, lease_ids: Iterable[str]) -> None:
-        """Handle leases soon again for which the pass had nothing left."""
+        """Handle leases soon again for which the pass had no budget left."""
         with self._lock:
             for each in lease_ids:
                 self._leases.pop(each, None)
 
     def put_back(self, chosen: Iterable[QueueEntry], read: Collection[str]) -> None:
-        """Handle leases in the next passes that the last one has chosen and not read.
+        """Handle leases in the next passes that the last pass has chosen and not read.
 
         :param chosen: all its leases, in the order of the turns
         :param read: the ids of those that it has read
