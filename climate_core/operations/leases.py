@@ -50,37 +50,27 @@ class LeaseOperations:
         services: Services,
         on_write: Callable[[model.Lease, datetime.datetime], None] = lambda _lease, _now: None,
     ) -> None:
-        self.services = services
-        self.conf, self.database, self.clock = services.conf, services.database, services.clock
-        self.plugins, self.external, self.cloud = (
-            services.plugins,
-            services.external,
-            services.cloud,
-        )
-        self.on_write = on_write
-        calendar = services.calendar or Calendar(services.database)
-        self.allocation_service = AllocationService(calendar, self.plugins)
-        self.quota = Quota(self.conf, self.database, services.limits, self.external)
-        self.builder = DraftBuilder(
-            self.conf, self.database, self.clock, self.plugins, self.external
-        )
+        conf, database, clock = services.conf, services.database, services.clock
+        plugins, calendar = services.plugins, services.calendar or Calendar(database)
+        self.services, self.on_write = services, on_write
+        self.conf, self.external, self.cloud = conf, services.external, services.cloud
+        self.allocation_service = AllocationService(calendar, plugins)
+        self.quota = Quota(conf, database, services.limits, self.external)
+        self.builder = DraftBuilder(conf, database, clock, plugins, self.external)
         self.preemption = Preemption(
-            self.conf,
-            self.database,
+            conf,
+            database,
             self.allocation_service,
-            ServerPreemption(self.conf, self.database, self.clock, self.cloud),
+            ServerPreemption(conf, database, clock, self.cloud),
         )
         self.queue = WaitQueue(services, self.allocation_service, self.quota, self.preemption)
-        self.evacuation_planner = EvacuationPlanner(
-            self.conf, self.database, self.allocation_service, self.cloud
-        )
-        self.host_evacuation = HostEvacuation(self.evacuation_planner, self.queue, self.clock)
-        size = self.conf.cloud.owner_cache_size
-        self.owner_trusts = OwnerTrusts(self.database, services.trusts, size)
+        self.evacuation_planner = EvacuationPlanner(conf, database, self.allocation_service, self.cloud)
+        self.host_evacuation = HostEvacuation(self.evacuation_planner, self.queue, clock)
+        self.owner_trusts = OwnerTrusts(database, services.trusts, conf.cloud.owner_cache_size)
         self.lease_writer = LeaseWriter(
             services,
             self.quota,
-            Provisioner(self.database, self.plugins, services.trusts, self.owner_trusts),
+            Provisioner(database, plugins, services.trusts, self.owner_trusts),
             self.allocation_service,
             self.evacuation_planner,
             self.preemption,
@@ -89,7 +79,7 @@ class LeaseOperations:
             services,
             self.quota,
             self.allocation_service,
-            LeaseShrinker(self.database, self.clock, self.plugins, self.allocation_service),
+            LeaseShrinker(database, clock, plugins, self.allocation_service),
         )
 
     @property
@@ -136,7 +126,7 @@ class LeaseOperations:
         return written.lease.id
 
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the result of a :meth:`create_lease`, see :func:`.availability.dry_run_create`."""
+        """Return the result of a create, see :func:`.availability.dry_run_create`."""
         return availability.dry_run_create(self.builder, self.lease_writer, context, values)
 
     def find_windows(

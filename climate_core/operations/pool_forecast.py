@@ -79,9 +79,7 @@ class PoolCapacity(Protocol):
         """Return the capacity that a resource of these amounts releases."""
 
 
-def read_demand(
-    room: PoolCapacity, name: str, wanted: model.Reservation | forecast_reads.PlannedResource
-) -> RunningServer:
+def read_demand(room: PoolCapacity, name: str, wanted: Reservation | forecast_reads.PlannedResource) -> RunningServer:
     """Return the demand of a reservation, also of a queued lease, which holds nothing.
 
     :param name: its id in the forecast
@@ -90,14 +88,14 @@ def read_demand(
     return room.demand(name, wanted.params, held)
 
 
-def list_demanded_types(reservation: model.Reservation) -> set[str]:
+def list_demanded_types(reservation: Reservation) -> set[str]:
     """Return the types of resources that need capacity when a reservation is created."""
     parts = reservation.parts
     return {reservation.resource_type} if parts is None else {*parts}
 
 
 def list_demands(
-    room: PoolCapacity, reservation: model.Reservation, resource_type: str
+    room: PoolCapacity, reservation: Reservation, resource_type: str
 ) -> list[RunningServer]:
     """Return the demands of a reservation for resources of a type: its own, or of its stack.
 
@@ -177,10 +175,11 @@ def check_draft(
         return
     start, end = max(draft.lease.start_date, draft.now), draft.lease.end_date
     pool = PoolForecast(database, cloud)
+    unmade = find_unmade(item.reservation for item in draft.items)
     servers = {
         f'{item.field}.server' if item.field else 'server': item.values['server']
         for item in draft.items
-        if item.reservation in _find_unmade(draft, resource_types.SERVER)
+        if item.reservation.resource_type == resource_types.SERVER and item.reservation in unmade
     }
     if servers:
         with errors.collected():
@@ -193,11 +192,10 @@ def check_draft(
     stacks = [item for item in draft.items if item.reservation.parts]
     if stacks:
         with errors.collected(), prefix_field(stacks[0].field):
-            made = find_unmade(item.reservation for item in draft.items)
-            wanted = [*made, *(item.reservation for item in stacks)]
+            wanted = [*unmade, *(item.reservation for item in stacks)]
             pool.take(wanted, start, end, 'template')
         return
-    volumes = _find_unmade(draft, resource_types.VOLUME)
+    volumes = [each for each in unmade if each.resource_type == resource_types.VOLUME]
     if volumes:
         with errors.collected():
             pool.take(volumes, start, end)
@@ -216,11 +214,6 @@ def check_immediate(
         return
     with errors.collected():
         PoolForecast(database, cloud, alone=True).take(made, draft.now, draft.lease.end_date)
-
-
-def _find_unmade(draft: Draft, resource_type: str) -> list[Reservation]:
-    found = find_unmade(item.reservation for item in draft.items)
-    return [each for each in found if each.resource_type == resource_type]
 
 
 def needs_forecast(before: Lease, after: Lease) -> bool:

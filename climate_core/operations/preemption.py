@@ -27,7 +27,7 @@ from climate_core.lease.history import Cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
-from climate_core.operations.server_preemption import PreemptionChoice, ServerPreemption
+from climate_core.operations.server_preemption import ServerPreemption
 
 LOG = log.getLogger(__name__)
 
@@ -95,10 +95,10 @@ class Preemption:
             return None
         if later is not draft:
             asleep = {key: each for key, each in found.items() if not each.runs}
-            chosen = self._chosen(draft, asleep)
+            chosen = self._choose(draft, asleep)
             if chosen is not None:
                 return chosen
-        return self._chosen(later, found)
+        return self._choose(later, found)
 
     def find_servers(self, draft: Draft) -> Draft | None:
         """Find the leases without which there will be capacity for the servers of a draft.
@@ -137,18 +137,9 @@ class Preemption:
         if found is None:
             return False
         if found.leases:
-            self.database.write(self._write_preemption, lease, found, now)
+            draft = Draft(lease, (), now, preempted=found.leases, preempt_at=found.time)
+            self.database.write(self.preempt, draft)
         return True
-
-    def _write_preemption(
-        self,
-        session: orm.Session,
-        lease: model.Lease,
-        found: PreemptionChoice,
-        now: datetime.datetime,
-    ) -> None:
-        draft = Draft(lease, (), now, preempted=found.leases, preempt_at=found.time)
-        self.preempt(session, draft)
 
     def preempt(self, session: orm.Session, draft: Draft) -> None:
         """Preempt the leases of a draft: what its lease needs is free from its start on.
@@ -173,7 +164,7 @@ class Preemption:
         if draft.preempted:
             signal(session, due_events.DUE)
 
-    def _chosen(self, draft: Draft, found: Mapping[str, Preemptible]) -> Draft | None:
+    def _choose(self, draft: Draft, found: Mapping[str, Preemptible]) -> Draft | None:
         lease = draft.lease
         period = max(lease.start_date, draft.now), lease.end_date
         if period[0] >= period[1]:

@@ -45,10 +45,6 @@ _TRUST_CACHE_SECONDS: Final = 300.0
 _TRUSTS_CHECKED: Final = 3
 
 
-class _NotFound(Exception):
-    """There is no live trust of this scope."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class OwnerTrust:
     """The trust of a new lease.
@@ -97,12 +93,14 @@ class OwnerTrusts:
         scope = self._trusts.scope(context)
         if scope is None:
             return OwnerTrust(self._trusts.create(context))
-        try:
-            found = self._known.get(scope.digest, lambda: self._find(scope))
-        except _NotFound:
-            shared = scope if self._may_share() else None
-            return OwnerTrust(self._trusts.create(context, scope.roles), shared)
-        return OwnerTrust(found, scope, is_new=False)
+        trust_id = self._known.find(scope.digest)
+        if trust_id is None:
+            trust_id = self._find(scope)
+            if trust_id is None:
+                shared = scope if self._may_share() else None
+                return OwnerTrust(self._trusts.create(context, scope.roles), shared)
+            self._known.put(scope.digest, trust_id)
+        return OwnerTrust(trust_id, scope, is_new=False)
 
     def replace(self, context: RequestContext, trust: OwnerTrust) -> OwnerTrust:
         """Return another trust instead of one that has been retired."""
@@ -151,21 +149,21 @@ class OwnerTrusts:
             return False
         return True
 
-    def _find(self, scope: TrustScope) -> str:
+    def _find(self, scope: TrustScope) -> str | None:
         """Return a live trust that Keystone issues tokens for; retire rejected trusts."""
         for _ in range(_TRUSTS_CHECKED):
-            found = self._database.read(db.find_live, scope)
-            if found is None:
+            trust_id = self._database.read(db.find_live, scope)
+            if trust_id is None:
                 break
             with errors.for_user():
                 try:
-                    self._trusts.roles(found)
+                    self._trusts.roles(trust_id)
                 except errors.TrustRefused:
-                    self._database.write(db.retire, [found])
+                    self._database.write(db.retire, [trust_id])
                     continue
-            return found
-        # Rejected trusts may still seem live on a node that lags behind, so create one.
-        raise _NotFound
+            return trust_id
+        # Rejected trusts may still seem live on a node that lags behind: do not try all of them.
+        return None
 
     def _may_share(self) -> bool:
         self._contracted = self._contracted or migration.is_at(self._database, _SHARING_MIGRATION)
