@@ -152,7 +152,7 @@ class LeaseWriter:
     def _write(self, context: RequestContext, draft: Draft) -> WriteResult:
         # Nothing is created before the transaction counts, so its count is sufficient.
         creates_nothing = needs_no_calendar(draft) and all(
-            each.reservation.is_made for each in draft.items
+            item.reservation.is_made for item in draft.items
         )
         most = self.quota.check_quota(
             draft.lease, draft.now, draft.before, creates_nothing=creates_nothing
@@ -170,9 +170,9 @@ class LeaseWriter:
             if committed is None:
                 raise
             lease = committed
-        held = {each.key: each for each in lease.live}
-        made = tuple(held[each.reservation.key] for each in done.items)
-        return WriteResult(lease, draft.already_reserved + made, draft.before is None)
+        present = {reservation.key: reservation for reservation in lease.live}
+        added = tuple(present[item.reservation.key] for item in done.items)
+        return WriteResult(lease, draft.already_reserved + added, is_new)
 
     def _admit(self, context: RequestContext, draft: Draft) -> Draft:
         """Check the calendar and the forecast; return the draft, perhaps of a queued lease.
@@ -185,13 +185,13 @@ class LeaseWriter:
                 self._database, self.evacuation_planner.cloud, context, draft
             )
         except exceptions.NotEnough as exc:
-            found = self.preemption.find_servers(draft)
+            preempting = self.preemption.find_servers(draft)
             if draft.may_wait:
-                waits = exc.message if found is None else PREEMPTS
-                return dataclasses.replace(found or draft, wait_reason=waits)
-            if found is None:
+                reason = exc.message if preempting is None else PREEMPTS
+                return dataclasses.replace(preempting or draft, wait_reason=reason)
+            if preempting is None:
                 raise
-            return found
+            return preempting
         behind = draft.may_wait and self._database.read(
             leases.is_any_waiting, draft.lease.priority
         )
@@ -212,13 +212,13 @@ class LeaseWriter:
                 self.allocation_service.check_capacity(draft)
         except exceptions.NotEnough as exc:
             if draft.before is None and best_effort:
-                emptied = self.evacuation_planner.choose_hosts(draft, exc)
-                waits = f'{words.counted(len(emptied), "shared host")} must be emptied for it.'
-                return dataclasses.replace(draft, wait_reason=waits, hosts_to_evacuate=emptied)
-            preempted = self.preemption.find(draft)
-            if preempted is None:
+                hosts = self.evacuation_planner.choose_hosts(draft, exc)
+                reason = f'{words.counted(len(hosts), "shared host")} must be emptied for it.'
+                return dataclasses.replace(draft, wait_reason=reason, hosts_to_evacuate=hosts)
+            preempting = self.preemption.find(draft)
+            if preempting is None:
                 raise
-            return preempted
+            return preempting
         return dataclasses.replace(draft, proposed=proposed or frozenset())
 
     def _persist_with_trust(self, context: RequestContext, writing: DraftWrite) -> model.Lease:
@@ -241,14 +241,14 @@ class LeaseWriter:
         try:
             return self._database.write(self.persist, writing)
         except exceptions.NotEnough as exc:
-            found = (
+            second = (
                 dataclasses.replace(draft, wait_reason=exc.message, preempted=())
                 if draft.may_wait
                 else self.preemption.find(draft)
             )
-            if found is None:
+            if second is None:
                 raise
-            return self._database.write(self.persist, writing._replace(draft=found))
+            return self._database.write(self.persist, writing._replace(draft=second))
 
     def persist(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
         """Write a new lease, or add reservations to an existing lease, which is locked first.
@@ -281,8 +281,8 @@ class LeaseWriter:
         if cause.action in LIMITED:
             self.quota.check_changes(session, lease)
         db_limits.check_limits(session, project_id, limits.sum_amounts(missing), most)
-        joining = {each.id for each in missing}
-        preparing = {each: done.preparing[each] for each in joining & done.preparing.keys()}
+        joining = {reservation.id for reservation in missing}
+        preparing = {key: done.preparing[key] for key in joining & done.preparing.keys()}
         change = changes_reservations.add_reservations(lease, missing, draft.now, preparing)
         self.quota.check_reservations(change.lease)
         after = store.save(session, lease, change, draft.now, cause)
@@ -308,26 +308,26 @@ class LeaseWriter:
 
     def _find_missing(self, lease: model.Lease, done: Provisioned) -> Sequence[model.Reservation]:
         """Return the reservations that the lease does not have: another request may add them."""
-        missing, held = [], {each.key: each for each in lease.live}
+        missing, held = [], {reservation.key: reservation for reservation in lease.live}
         for item in done.items:
-            found = find_held(held, item.reservation.key)
-            if found is None:
+            present = find_held(held, item.reservation.key)
+            if present is None:
                 missing.append(item.reservation)
             elif item.reservation.id in done.reused:
-                self._check_reused(found, item)
+                self._check_reused(present, item)
         return missing
 
-    def _check_reused(self, found: model.Reservation, item: Item) -> None:
+    def _check_reused(self, present: model.Reservation, item: Item) -> None:
         """Reject a resource of an earlier request that the lease has in another form."""
-        plugin = self._plugins[found.resource_type]
-        keys = plugin.request_keys(found.lease_id, item.values)
-        if set(keys).isdisjoint(plugin.reservation_keys(found)):
+        plugin = self._plugins[present.resource_type]
+        keys = plugin.request_keys(present.lease_id, item.values)
+        if set(keys).isdisjoint(plugin.reservation_keys(present)):
             raise exceptions.NameTaken(
-                f'{found.resource_type} {found.resource_id} of this name could not be held and is '
-                'being given back; the name is free when that is done.',
+                f'{present.resource_type} {present.resource_id} of this name could not be held '
+                'and is being given back; the name is free when that is done.',
                 field='name',
             )
-        plugin.check_match(found, item.values)
+        plugin.check_match(present, item.values)
 
     def _persist_grouped(self, writing: DraftWrite) -> model.Lease:
         """Persist a new lease that needs no calendar, perhaps with others of its project."""
@@ -343,22 +343,22 @@ class LeaseWriter:
     ) -> list[Outcome[model.Lease]]:
         """Persist new leases of one project; each is granted or rejected alone."""
         project_id = group[0].draft.lease.project_id
-        most = next((each.most for each in group if each.most is not None), None)
+        most = next((writing.most for writing in group if writing.most is not None), None)
         db_limits.lock_project(session, project_id, most)
         used: limits.Amounts = {} if most is None else db_limits.count_used(session, project_id)
-        shared = {_trust_id(each) for each in group if _shares(each.done)}
+        shared = {_trust_id(writing) for writing in group if _shares(writing.done)}
         live = db_trusts.lock_live(session, shared)
         outcomes: list[Outcome[model.Lease]] = []
         new: list[store.NewLease] = []
-        for each in group:
-            lease = each.done.new_lease(each.draft)
+        for writing in group:
+            lease = writing.done.new_lease(writing.draft)
             try:
-                used = _check_grouped(each, lease, used, live)
+                used = _check_grouped(writing, lease, used, live)
             except (exceptions.LimitExceeded, db_trusts.TrustRetired) as exc:
                 outcomes.append((None, exc))
                 continue
-            self._keep_trust(session, each.done)
-            new.append(store.NewLease(lease, each.draft.now, each.cause))
+            self._keep_trust(session, writing.done)
+            new.append(store.NewLease(lease, writing.draft.now, writing.cause))
             outcomes.append((lease, None))
         store.create_all(session, new)
         if most is not None:
@@ -372,7 +372,7 @@ def needs_no_calendar(draft: Draft) -> bool:
         draft.before is None
         and not (draft.wait_reason or draft.hosts_to_evacuate or draft.preempted)
         and not draft.may_wait
-        and all(each.reservation.unit_kind is None for each in draft.items)
+        and all(item.reservation.unit_kind is None for item in draft.items)
     )
 
 
@@ -409,7 +409,7 @@ def _write_created_resources(
     cause: Cause,
 ) -> model.Lease:
     lease = leases.get(session, lease_id, lock=True)
-    held = {each.id: each for each in lease.live}
+    held = {reservation.id: reservation for reservation in lease.live}
     changed = []
     for reservation in created:
         present = held.get(reservation.id)

@@ -88,17 +88,15 @@ class Preemption:
             return None
         later = self._after_notice(draft)
         last = max(lease.end_date, later.lease.end_date)
-        found = self.database.read(
-            forecast_reads.find_preemptible, lease.start_date, last, draft.now
-        )
-        if not found:
+        candidates = self.database.read(forecast_reads.find_preemptible, lease.start_date, last, draft.now)
+        if not candidates:
             return None
         if later is not draft:
-            asleep = {key: each for key, each in found.items() if not each.runs}
-            chosen = self._choose(draft, asleep)
-            if chosen is not None:
-                return chosen
-        return self._choose(later, found)
+            pending = {key: each for key, each in candidates.items() if not each.runs}
+            preempting = self._choose(draft, pending)
+            if preempting is not None:
+                return preempting
+        return self._choose(later, candidates)
 
     def find_servers(self, draft: Draft) -> Draft | None:
         """Find the leases without which there will be capacity for the servers of a draft.
@@ -114,14 +112,14 @@ class Preemption:
         may_end_later = lease.kind != states.LeaseKind.IMMEDIATE
         if may_end_later and asked is not None and asked.lasts is not None:
             lease = dataclasses.replace(lease, duration=round(asked.lasts.total_seconds()))
-        found = self.servers.find(lease, draft.now)
-        if found is None:
+        choice = self.servers.find(lease, draft.now)
+        if choice is None:
             return None
-        in_time = found.start <= draft.lease.start_date
+        in_time = choice.start <= draft.lease.start_date
         return dataclasses.replace(
             draft,
-            preempted=found.leases,
-            preempt_at=found.time,
+            preempted=choice.leases,
+            preempt_at=choice.time,
             wait_reason=None if in_time else PREEMPTS,
         )
 
@@ -133,11 +131,11 @@ class Preemption:
         :raises climate_core.exceptions.ClimateError: try again later
         """
         now = self.servers.clock.now()
-        found = self.servers.find(lease, now, is_tried)
-        if found is None:
+        choice = self.servers.find(lease, now, is_tried)
+        if choice is None:
             return False
-        if found.leases:
-            draft = Draft(lease, (), now, preempted=found.leases, preempt_at=found.time)
+        if choice.leases:
+            draft = Draft(lease, (), now, preempted=choice.leases, preempt_at=choice.time)
             self.database.write(self.preempt, draft)
         return True
 
@@ -164,12 +162,14 @@ class Preemption:
         if draft.preempted:
             signal(session, due_events.DUE)
 
-    def _choose(self, draft: Draft, found: Mapping[str, Preemptible]) -> Draft | None:
+    def _choose(self, draft: Draft, candidates: Mapping[str, Preemptible]) -> Draft | None:
         lease = draft.lease
         period = max(lease.start_date, draft.now), lease.end_date
         if period[0] >= period[1]:
             return None
-        promises = {key: each.promises for key, each in found.items() if each.overlaps(*period)}
+        promises = {
+            key: each.promises for key, each in candidates.items() if each.overlaps(*period)
+        }
         chosen = self.allocation_service.find_preempted(draft, promises)
         return dataclasses.replace(draft, preempted=tuple(chosen)) if chosen else None
 
