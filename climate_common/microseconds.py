@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times inside of the calendar: whole microseconds since 1970, which compare fast and exactly."""
+"""Times as whole microseconds since 1970, which compare fast and exactly."""
 
 import datetime
 from typing import Final
@@ -28,7 +28,7 @@ _LAST = to_microseconds(datetime.datetime.max.replace(tzinfo=datetime.UTC))
 
 
 def from_microseconds(moment: int) -> datetime.datetime:
-    """Return the UTC time of a number; the last one that there is for what is later."""
+    """Return the UTC time of a number; the last possible time for later numbers."""
     return _EPOCH + datetime.timedelta(microseconds=min(moment, _LAST))
 
 

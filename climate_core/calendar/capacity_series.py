@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show capacity over time as steps: what there is, what is promised, what is free. Pure."""
+"""Return capacity over time as steps: total, allocated and free amounts. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,12 +9,12 @@ from climate_core.db.capacity import EqualAllocations, EqualUnits
 
 
 class Step(NamedTuple):
-    """Amounts from a time on, until that of the next step.
+    """Amounts from a time until that of the next step.
 
-    :param total: what units have, also those that take no new promises
-    :param promised: what is promised of that to all projects
-    :param own: what is promised of that to the project that asks
-    :param free: what units that take new promises have left
+    :param total: capacity of all units, including unavailable units
+    :param promised: allocations of all projects
+    :param own: allocations of the project of the caller
+    :param free: free capacity of available units
     """
 
     time: int
@@ -28,8 +28,8 @@ class Series(NamedTuple):
     """The steps of one amount of the units of a kind in a pool.
 
     :param unit: the name of the amount; that of the kind for whole units
-    :param properties: what these units have in common, each as JSON; None: they have no such
-        property
+    :param properties: the properties that these units have in common, as JSON; None: they have
+        no such property
     """
 
     kind: str
@@ -41,17 +41,17 @@ class Series(NamedTuple):
 
 _Key = tuple[str, str, tuple[str | None, ...], str]
 _Span = tuple[int, int]
-#: By how much that changes what is promised, own, and promised of units that take new promises.
+#: Changes of the allocated amount, the own amount, and the allocated amount of available units.
 _Amounts = list[int]
 _Changes = dict[_Key, dict[int, _Amounts]]
 
 
 def build_series(
-    units: Iterable[EqualUnits], promises: Sequence[EqualAllocations], since: int, until: int
+    units: Iterable[EqualUnits], allocations: Sequence[EqualAllocations], since: int, until: int
 ) -> list[Series]:
-    """Return the steps of all amounts from a time until another, in the order of their names.
+    """Return the steps of all amounts between two times, in the order of their names.
 
-    A whole unit counts as promised while something of it is.
+    A whole unit counts as allocated while any piece of it is.
     """
     totals: dict[_Key, int] = defaultdict(int)
     open_: dict[_Key, int] = defaultdict(int)
@@ -61,9 +61,9 @@ def build_series(
             totals[key] += each.number * amount
             open_[key] += each.number * amount if each.available else 0
     changes: _Changes = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
-    for promise in promises:
-        _add_amounts(changes, promise)
-    for key, available, every, own in _spans_of_units(promises):
+    for allocation in allocations:
+        _add_amounts(changes, allocation)
+    for key, available, every, own in _spans_of_units(allocations):
         _add(changes, key, every, promised=1, taken=int(available))
         _add(changes, key, own, own=1)
     return [
@@ -77,10 +77,10 @@ def _order(key: _Key) -> tuple[str, str, list[str], str]:
     return kind, pool, [each or '' for each in properties], unit
 
 
-def _add_amounts(changes: _Changes, promise: EqualAllocations) -> None:
-    """Add what promises take of each amount; of all of a unit, and the whole units, too."""
-    units, spans = promise.units, [(promise.start, promise.end)]
-    piece, number = promise.piece, promise.pieces
+def _add_amounts(changes: _Changes, allocation: EqualAllocations) -> None:
+    """Add the amounts of allocations; of whole units also the number of units."""
+    units, spans = allocation.units, [(allocation.start, allocation.end)]
+    piece, number = allocation.piece, allocation.pieces
     if piece is None:
         piece, number = {**units.capacity, units.kind: 1}, units.number
     for unit, amount in piece.items():
@@ -90,7 +90,7 @@ def _add_amounts(changes: _Changes, promise: EqualAllocations) -> None:
             (units.kind, units.pool, units.properties, unit),
             spans,
             promised=taken,
-            own=taken if promise.own else 0,
+            own=taken if allocation.own else 0,
             taken=taken if units.available else 0,
         )
 
@@ -113,11 +113,11 @@ def _add(
 
 
 def _spans_of_units(
-    promises: Iterable[EqualAllocations],
+    allocations: Iterable[EqualAllocations],
 ) -> Iterator[tuple[_Key, bool, list[_Span], list[_Span]]]:
-    """Yield when something is promised of each unit that is promised in shares, and to the own."""
+    """Yield when any share, and any own share, of each shared unit is allocated."""
     shares: dict[int, list[EqualAllocations]] = defaultdict(list)
-    for each in promises:
+    for each in allocations:
         if each.unit_id is not None:
             shares[each.unit_id].append(each)
     for found in shares.values():
@@ -127,10 +127,10 @@ def _spans_of_units(
         yield key, units.available, every, own
 
 
-def _union(promises: Iterable[EqualAllocations]) -> list[_Span]:
-    """Return the times of promises without what they share, in order."""
+def _union(allocations: Iterable[EqualAllocations]) -> list[_Span]:
+    """Return the times of allocations in order, overlapping times merged."""
     spans: list[_Span] = []
-    for start, end in sorted((each.start, each.end) for each in promises):
+    for start, end in sorted((each.start, each.end) for each in allocations):
         if spans and start <= spans[-1][1]:
             spans[-1] = spans[-1][0], max(end, spans[-1][1])
         else:
@@ -141,7 +141,7 @@ def _union(promises: Iterable[EqualAllocations]) -> list[_Span]:
 def _steps(
     total: int, open_: int, changes: Mapping[int, _Amounts], since: int, until: int
 ) -> list[Step]:
-    """Add up changes; what is before the first time is part of the first step."""
+    """Add up changes; changes before the first time are part of the first step."""
     steps = [Step(since, total, 0, 0, open_)]
     promised = own = taken = 0
     for time in sorted(each for each in changes if each < until):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units and what is promised of them, in the memory of a process.
+"""Units and their allocations, in the memory of a process.
 
-Only a cache: what it has missed costs a search that is repeated, never a promise that is made
+Only a cache: a change that it lacks costs a repeated search, never capacity that is allocated
 twice. It reads what changed by the clock of the database. A change that took too long to commit
 (:data:`climate_core.db.calendar.COMMIT_DELAY`) is only read when the guard of an allocation fails
 for it, and before anything is rejected.
@@ -80,7 +80,7 @@ class Index:
 
         One statement, and one more if something did.
 
-        :returns: the time by the clock of the database, and whether that was all that there is
+        :returns: the time by the clock of the database, and whether nothing is missing
         """
         if self._seen is None:
             with self._first:
@@ -107,7 +107,7 @@ class Index:
         return now, doubted
 
     def verify(self, session: orm.Session) -> bool:
-        """Find changes that :meth:`refresh` has missed; tell whether there were any.
+        """Read the changes that :meth:`refresh` missed; return whether there were any.
 
         One statement, and three more if there was.
         """
@@ -141,7 +141,7 @@ class Index:
             self._store(newer, self._seen)
 
     def overcommitted_units(self, kind: str) -> list[int]:
-        """Return the units of which more is promised than they have, by what is known now."""
+        """Return the ids of the overcommitted units that are known."""
         seen = NEVER if self._seen is None else to_microseconds(self._seen)
         timelines = self._snapshot.by_kind.get(kind, ())
         return [each.unit.id for each in timelines if each.overcommitted_until > seen]
@@ -153,7 +153,7 @@ class Index:
 
     def _load(self, session: orm.Session) -> datetime.datetime:
         now = sql.read_time(session)
-        # The units come first: a promise that is made after that is read with a generation that
+        # The units come first: an allocation that is made after that comes with a generation that
         # is too old, and its unit is read again.
         found = calendar.read_units(session)
         new = self._made(found, calendar.read_all_allocations(session, [row[0] for row in found]))
@@ -163,7 +163,7 @@ class Index:
         return now
 
     def _read(self, session: orm.Session, found: Sequence[Any], now: datetime.datetime) -> None:
-        """Read what is promised of units that were read as newer ones."""
+        """Read the allocations of units that were read because they are newer."""
         new = self._made(found, calendar.read_allocations(session, [row[0] for row in found]))
         with self._lock:
             # Others may have been faster, whose transaction began later.
@@ -188,12 +188,12 @@ class Index:
         return have is None or generation > have.unit.generation
 
     def _made(
-        self, found: Sequence[Any], promises: Iterable[calendar.AllocationColumns]
+        self, found: Sequence[Any], allocations: Iterable[calendar.AllocationColumns]
     ) -> dict[int, Timeline]:
-        """Return timelines of units of their rows and of what is promised of them."""
+        """Return the timelines of units, from the rows of the units and their allocations."""
         made = {row[0]: Timeline(self._unit(row)) for row in found}
-        for each in promises:
-            # What is promised of a unit that was not there yet: it is read the next time.
+        for each in allocations:
+            # An allocation of a unit that was not read is read the next time.
             if each.unit_id in made:
                 unit, taken = made[each.unit_id].unit, self._amounts(each)
                 made[unit.id] = Timeline(unit, each.starts, each.ends, each.lanes, taken)
@@ -238,13 +238,13 @@ class Index:
             generation=generation,
         )
 
-    def _amounts(self, promised: calendar.AllocationColumns) -> Sequence[Mapping[str, int] | None]:
+    def _amounts(self, columns: calendar.AllocationColumns) -> Sequence[Mapping[str, int] | None]:
         """Return what is taken, the same object for the same."""
-        if not any(promised.piece):
+        if not any(columns.piece):
             return ()
         return [
             None if piece is None else self._shared(piece, count)
-            for piece, count in zip(promised.piece, promised.pieces, strict=True)
+            for piece, count in zip(columns.piece, columns.pieces, strict=True)
         ]
 
     def _shared(self, text: str, pieces: int = 1) -> Mapping[str, int]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units, what is promised of them, and what a reservation demands. Pure."""
+"""Units, their allocations, and what a reservation requests of them. Pure."""
 
 import dataclasses
 import enum
@@ -12,20 +12,20 @@ from climate_core import exceptions
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Access:
-    """Hold who may be promised units: some projects, and all projects of some domains."""
+    """Who may use units: some projects, and all projects of some domains."""
 
     project_ids: frozenset[str]
     domain_ids: frozenset[str]
 
     @classmethod
     def load(cls, stored: Mapping[str, Any] | None) -> 'Access | None':
-        """Read what :meth:`dump` returned; None: everybody."""
+        """Load what :meth:`dump` returned; None: all projects."""
         if not stored:
             return None
         return cls(frozenset(stored['project_ids']), frozenset(stored['domain_ids']))
 
     def dump(self) -> dict[str, list[str]] | None:
-        """Return JSON types; None if it names nobody, which is everybody."""
+        """Return JSON types; None if it names no project and no domain: all projects."""
         if not self.project_ids and not self.domain_ids:
             return None
         return {
@@ -34,22 +34,22 @@ class Access:
         }
 
     def admits(self, project_id: str | None, domain_id: str | None) -> bool:
-        """Tell whether a project of a domain is among them."""
+        """Return whether a project of a domain may use the units."""
         return project_id in self.project_ids or domain_id in self.domain_ids
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A unit of the calendar: a host, or another thing whose capacity is promised for a time.
+    """A unit of the calendar: a host, or anything else whose capacity is allocated for a time.
 
-    :param kind: ``host``, and what other plugins have
-    :param available: whether it takes new promises; what is promised already stays
-    :param capacity: how much it has, by the names of amounts; empty if only all of it is promised
-    :param lanes: how many promises it has room for at the same time, whatever they are
-    :param properties: what demands look at; numbers are numbers
-    :param access: who may have promises of it; None: everybody
-    :param asleep: whether it is taken last, because it has to be woken first
-    :param generation: counts the changes of what is promised of it, and of itself
+    :param kind: ``host``, and the kinds of other plugins
+    :param available: whether it accepts new allocations; existing allocations stay
+    :param capacity: name of an amount -> capacity; empty if only the whole unit is allocated
+    :param lanes: maximum number of concurrent allocations, whatever their sizes
+    :param properties: what demands check; numbers are numbers
+    :param access: who may use it; None: all projects
+    :param asleep: whether it is powered off, so that it is chosen last
+    :param generation: counts the changes of the unit and of its allocations
     """
 
     id: int
@@ -66,11 +66,11 @@ class Unit:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NewAllocation:
-    """Pieces of one unit that a reservation has for a time.
+    """Pieces of one unit that the calendar allocates to a reservation for a time.
 
-    :param start: UTC; with ``end`` it includes what prepares and cleans the unit
-    :param piece: how much one piece takes; None: the piece is the whole unit
-    :param lane: the place among the promises of the same time, from 0 on
+    :param start: UTC; like ``end`` it includes the time that prepares and cleans the unit
+    :param piece: the amounts of one piece; None: the piece is the whole unit
+    :param lane: the place among the concurrent allocations, from 0 on
     """
 
     unit_id: int
@@ -83,22 +83,22 @@ class NewAllocation:
 
 
 class Order(enum.StrEnum):
-    """The order in which units that have room are taken."""
+    """The order in which units with free capacity are chosen."""
 
-    #: Those whose gap around the promise is the smallest.
+    #: Units with the smallest gap around the allocation first.
     FIT = 'fit'
-    #: Those with the least room left.
+    #: Units with the least free capacity first.
     PACK = 'pack'
-    #: Those with the most room left, as few pieces on each as can be.
+    #: Units with the most free capacity first, as few pieces on each unit as possible.
     SPREAD = 'spread'
     RANDOM = 'random'
 
 
 class Shortage(NamedTuple):
-    """Say what is asked for and no unit has.
+    """What is requested and no unit has.
 
     :param text: a part of a sentence, as ``no host has gpu==True``
-    :param field: the field of the request that asks for it; None: no single one does
+    :param field: the field that requests it; None: no single field does
     """
 
     text: str
@@ -109,20 +109,19 @@ class Shortage(NamedTuple):
 class Demand:
     """The demand of a reservation on the units of a kind.
 
-    :param least: so many pieces at least, or nothing
-    :param most: so many pieces if there are enough
-    :param piece: how much one piece takes; None: each piece is a whole unit
-    :param most_per_unit: so many pieces of one unit at most; None: as many as fit
+    :param least: minimum number of pieces
+    :param most: number of pieces if there is sufficient capacity
+    :param piece: the amounts of one piece; None: a piece is a whole unit
+    :param most_per_unit: maximum number of pieces of one unit; None: as many as fit
     :param one_unit: whether all pieces are of the same unit
-    :param matches: tells whether a unit would do, by its pool and properties
-    :param pool: the only pool that would do, which the field ``pool`` of the request names
-    :param admits: tells whether the project that demands it may use a unit at all
-    :param names: the properties that it looks at -> the field of the request that names each
+    :param matches: returns whether a unit satisfies it, by its pool and properties
+    :param pool: the required pool, which the field ``pool`` of the request names
+    :param admits: returns whether the project may use a unit at all
+    :param names: name of a property that it checks -> the field of the request that names it
     :param unknown: the error for a property that no unit has
-    :param named: whether the request names the units, and these are all that would do
-    :param name: returns what users call a unit; None: they do not know it
-    :param lacking: returns what is asked for and some units do not have; too few of them
-        would do
+    :param named: whether the request names its units
+    :param name: returns the name of a unit for users; None: users know no name
+    :param lacking: returns what is requested and some of the units lack
     """
 
     kind: str
@@ -144,7 +143,7 @@ class Demand:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Window:
-    """A time in which a demand fits."""
+    """A time with sufficient capacity."""
 
     start: datetime
     end: datetime
@@ -154,10 +153,10 @@ class Window:
 class AllocationRequest:
     """The demand of one reservation for the time of its lease.
 
-    :param field: the field of the request to blame if that is not free
+    :param field: the invalid field of the request if capacity is insufficient
     :param noun: what users call the pieces: ``hosts``
-    :param before: how long its units are prepared; part of the promise, as far as it is not past
-    :param after: how long its units are cleaned; part of the promise
+    :param before: how long its units are prepared; part of the allocation unless it is past
+    :param after: how long its units are cleaned; part of the allocation
     """
 
     reservation_id: str
@@ -170,11 +169,10 @@ class AllocationRequest:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetainedAllocation:
-    """Name the pieces that a reservation keeps when it gives others back.
+    """The pieces that a reservation keeps when it returns other pieces.
 
-    :param left: how many pieces of each unit, by the ids of all units that it has; none are in use
-        beside these, and none can come into use
-    :param cleaning: how long what it gives back is kept free
+    :param left: id of each of its units -> number of pieces; no other pieces are or come into use
+    :param cleaning: how long the returned pieces are cleaned
     """
 
     left: Mapping[int, int]
@@ -183,11 +181,11 @@ class RetainedAllocation:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedRequest:
-    """A lease that waits until there is enough for all that it demands.
+    """A lease that is queued until there is sufficient capacity for all its reservations.
 
-    :param start: when it would begin if there were enough now
-    :param latest: how much later it may begin, with the same length; 0: its time is fixed
-    :param turn: its place among those that are searched, if not all can be
+    :param start: its start if there is sufficient capacity now
+    :param latest: maximum delay of its start, for the same duration; 0: its time is fixed
+    :param turn: its place among the searched leases, if not all can be searched
     """
 
     id: str

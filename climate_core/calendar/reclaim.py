@@ -7,16 +7,16 @@ from typing import Final, TypeVar
 
 T = TypeVar('T')
 
-#: So many sets of leases are looked at to find one with fewer.
+#: Maximum number of sets of leases that are compared to find a smaller set.
 _MAX_COMPARED: Final = 100
 
 
 def choose_preempted(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) -> list[T]:
-    """Choose as few as there must be, and the youngest of them.
+    """Choose as few leases as necessary, and the youngest.
 
     :param candidates: the youngest first
-    :param is_enough: tells whether there is enough without these
-    :returns: nothing if there is not enough without all of them either
+    :param is_enough: returns whether capacity is sufficient without these
+    :returns: nothing if capacity is insufficient without all of them, too
     """
     if not candidates or not is_enough(candidates):
         return []
@@ -28,8 +28,7 @@ def choose_preempted(candidates: Sequence[T], is_enough: Callable[[Sequence[T]],
         else:
             fewest = middle + 1
     chosen = list(candidates[:most])
-    # The oldest of them must be among them; of the younger ones some may be spared, the oldest
-    # first.
+    # The oldest of them is necessary. Some of the younger leases may be spared, the oldest first.
     return _without_spared(chosen, chosen[-2::-1], is_enough)
 
 
@@ -38,12 +37,12 @@ def choose_fewest_preempted(
     is_enough: Callable[[Sequence[T]], bool],
     may_compare: Callable[[], bool] = lambda: True,
 ) -> list[T]:
-    """Choose the fewest that there must be, of these the youngest, as :func:`choose`.
+    """Choose the smallest number of leases, and the youngest, as :func:`choose_preempted`.
 
-    Where leases free different parts of hosts, a few older ones may do for many younger ones. Of
-    very many leases not all sets are looked at.
+    Where leases free different parts of hosts, few older leases may replace many younger leases.
+    Of very many leases not all sets are compared.
 
-    :param may_compare: tells whether one more set may be compared with what :func:`choose` found
+    :param may_compare: returns whether another set may be compared
     """
     chosen = choose_preempted(candidates, is_enough)
     left = _MAX_COMPARED
@@ -60,9 +59,9 @@ def choose_fewest_preempted(
 def _without_spared(
     chosen: list[T], block: Sequence[T], is_enough: Callable[[Sequence[T]], bool]
 ) -> list[T]:
-    """Return what is chosen without those of a block that need not be; few looks if few must be.
+    """Return what is chosen without the unnecessary leases of a block.
 
-    :param block: some of them, the one that is spared first at its begin
+    :param block: some of the chosen leases; the first is spared first
     """
     if not block:
         return chosen
@@ -79,9 +78,9 @@ def _without_spared(
 
 
 class PiecesInUse(Exception):
-    """More pieces are in use than may be left.
+    """More pieces are in use than the reservation may keep.
 
-    :ivar count: so many are
+    :ivar count: number of pieces in use
     """
 
     def __init__(self, count: int) -> None:
@@ -90,14 +89,14 @@ class PiecesInUse(Exception):
 
 
 def choose_retained(own: Mapping[int, int], used: Mapping[int, int], most: int) -> dict[int, int]:
-    """Return how many pieces of each unit stay, by the ids of the units.
+    """Return how many pieces of each unit a reservation keeps, by the ids of the units.
 
-    Units of which nothing is used are given back first, of these the ones with the fewest pieces.
+    Unused units are returned first, and of these the units with the fewest pieces.
 
-    :param own: how many pieces it has
-    :param used: how many of them are in use
-    :param most: so many stay at most
-    :raises InUse: more are in use
+    :param own: id of a unit -> number of pieces that it has
+    :param used: id of a unit -> number of pieces in use
+    :param most: maximum number of pieces that it keeps
+    :raises PiecesInUse: more are in use
     """
     in_use = {unit_id: min(pieces, used.get(unit_id, 0)) for unit_id, pieces in own.items()}
     if sum(in_use.values()) > most:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timeline of a unit: its promises, and what is free of it between them.
+"""The timeline of a unit: its allocations, and its free capacity between them.
 
 All times are numbers (:mod:`climate_common.microseconds`), and intervals include their start but
-not their end. A timeline never changes: searches of several threads look at it.
+not their end. A timeline never changes: several threads search it.
 """
 
 import itertools
@@ -17,9 +17,9 @@ from climate_core.calendar.model import Unit
 
 
 class Entry(NamedTuple):
-    """A promise as a timeline keeps it.
+    """An allocation in a timeline.
 
-    :param amounts: what all its pieces take together; None: the whole unit
+    :param amounts: the sum of all its pieces; None: the whole unit
     """
 
     start: int
@@ -29,12 +29,12 @@ class Entry(NamedTuple):
 
 
 def total_amounts(pieces: int, piece: Mapping[str, int] | None) -> Mapping[str, int] | None:
-    """Return what pieces take together; None: the whole unit."""
+    """Return the sum of pieces; None: the whole unit."""
     return None if piece is None else {name: each * pieces for name, each in piece.items()}
 
 
 def usage_levels(entries: Iterable[Entry]) -> Iterator[tuple[int, int, Mapping[str, int]]]:
-    """Yield from when until when how much of each amount is promised; whole units are none."""
+    """Yield a start, an end and the allocated amounts between them; whole units count nothing."""
     listed = list(entries)
     steps = sorted(
         (time, step, number)
@@ -50,14 +50,14 @@ def usage_levels(entries: Iterable[Entry]) -> Iterator[tuple[int, int, Mapping[s
 
 
 class Timeline:
-    """Tells what is free of a unit, and when.
+    """The allocations of a unit.
 
     ``starts[k]`` is the first start of all that ends after ``reach[k]``, the latest end of what is
-    before: so ``k = bisect_right(reach, time) - 1`` finds the first promise that ends after a
+    before: so ``k = bisect_right(reach, time) - 1`` finds the first allocation that ends after a
     time, ``starts[k]`` when it starts, and ``reach[k]`` since when the unit has been free.
     Searches through many timelines do this themselves.
 
-    :ivar longest: how long the longest gap between two promises is
+    :ivar longest: how long the longest gap between two allocations is
     """
 
     __slots__ = ('_amounts', '_ends', '_lanes', '_over', 'longest', 'reach', 'starts', 'unit')
@@ -70,12 +70,12 @@ class Timeline:
         lanes: Sequence[int] = (),
         amounts: Sequence[Mapping[str, int] | None] = (),
     ) -> None:
-        """Keep what is promised: columns of entries, ordered by their starts."""
+        """Store columns of entries, ordered by their starts."""
         self.unit = unit
         self.starts = array('q', starts)
         self.starts.append(FOREVER)
         self._ends = array('q', ends)
-        # Nothing is kept where all are alike: there may be a million.
+        # A column of equal values is not stored: there may be a million.
         self._lanes = array('H', lanes) if any(lanes) else None
         self._amounts = None if all(each is None for each in amounts) else amounts
         self.reach = array('q', (NEVER, *itertools.accumulate(ends, max)))
@@ -91,14 +91,14 @@ class Timeline:
 
     @property
     def entries(self) -> list[Entry]:
-        """Return what is promised, by its start."""
+        """Return the allocations, by their starts."""
         return [self._entry(index) for index in range(len(self._ends))]
 
     @property
     def overcommitted_until(self) -> int:
-        """Return until when more is promised than the unit has, which became smaller.
+        """Return until when the unit, which became smaller, is overcommitted.
 
-        A unit that has nothing at all is withheld for a time, and will have it again.
+        A unit without any capacity is only withheld for a time.
         """
         if self._over is None:
             capacity = self.unit.capacity
@@ -114,22 +114,22 @@ class Timeline:
     def changed(
         self, unit: Unit, without: Collection[Entry] = (), added: Iterable[Entry] = ()
     ) -> 'Timeline':
-        """Return the timeline of the unit as it is now, without some promises and with others.
+        """Return the timeline of a changed unit, without some allocations and with others.
 
-        :param without: by their starts and lanes, which no two promises share
+        :param without: identified by start and lane, which no two allocations share
         """
         gone = {(each.start, each.lane) for each in without}
         kept = [each for each in self.entries if (each.start, each.lane) not in gone]
         return Timeline.of(unit, [*kept, *added])
 
     def has(self, entry: Entry) -> bool:
-        """Tell whether this is promised."""
+        """Return whether the timeline contains an allocation."""
         first = bisect_left(self.starts, entry.start)
         last = bisect_right(self.starts, entry.start)
         return any(self._entry(index) == entry for index in range(first, last))
 
     def gap(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return the time around an interval in which nothing is promised; None if there is."""
+        """Return the time around an interval without allocations; None if there are any."""
         index = bisect_right(self.reach, start) - 1
         if self.starts[index] < end:
             return None
@@ -138,8 +138,8 @@ class Timeline:
     def next_free(self, start: int, length: int, now: int = NEVER) -> int:
         """Return the earliest time, not before ``start``, from which the whole unit is free.
 
-        :param length: for so long at least
-        :param now: what is promised before this time does not matter
+        :param length: minimum duration
+        :param now: allocations before this time do not matter
         """
         starts, reach = self.starts, self.reach
         index = bisect_right(reach, max(start, now)) - 1
@@ -153,16 +153,16 @@ class Timeline:
         return reach[index]
 
     def next_start(self, time: int) -> int:
-        """Return when the next promise begins, at a time or later."""
+        """Return when the next allocation starts, at a time or later."""
         return self.starts[bisect_left(self.starts, time)]
 
     def fits(
         self, start: int, end: int, piece: Mapping[str, int] | None, most: int | None = None
     ) -> int:
-        """Tell how many pieces fit into an interval, beside what is promised.
+        """Return how many pieces fit into an interval beside the allocations.
 
-        :param piece: what one takes; None: the whole unit
-        :param most: so many at most; a piece of nothing fits so often, or once
+        :param piece: the amounts of one piece; None: the whole unit
+        :param most: maximum number; an empty piece fits that often, or once
         """
         overlapping = self._overlapping(start, end)
         if piece is None:
@@ -175,14 +175,14 @@ class Timeline:
         return _fitting_pieces(self.unit.capacity, peak, piece, most)
 
     def fits_until(self, entry: Entry) -> int:
-        """Return until when an entry can stay without taking what is promised to others.
+        """Return until when an entry fits beside the other allocations.
 
-        Its lane is not looked at: it has that already.
+        Its lane is not checked: the entry has it already.
 
-        :returns: its own end at most; its start if there is no room at all
+        :returns: its own end at most; its start if it does not fit at all
         """
-        begun = {self.starts[index] for index in self._overlapping(entry.start, entry.end)}
-        for end in sorted({entry.end, *begun}, reverse=True):
+        starts = {self.starts[index] for index in self._overlapping(entry.start, entry.end)}
+        for end in sorted({entry.end, *starts}, reverse=True):
             if end <= entry.start:
                 break
             if self.fits(entry.start, end, entry.amounts, 1):
@@ -190,17 +190,17 @@ class Timeline:
         return entry.start
 
     def lane(self, start: int, end: int, liked: int | None = None) -> int | None:
-        """Return a lane that nothing promised in an interval has, if there is one.
+        """Return a lane that is free in an interval; None if none is.
 
-        :param liked: the one to take if it is free; else it is the lowest
+        :param liked: the preferred lane; else it is the lowest
         """
         return self._free_lane(self._overlapping(start, end), liked)
 
     def clear(self, lane: int, start: int, end: int, movable: int) -> list[tuple[Entry, Entry]]:
-        """Find other lanes for what is in the way in one lane, as far as there are some.
+        """Find other lanes for the allocations in a lane, as far as other lanes are free.
 
-        :param movable: what begins before this time stays where it is
-        :returns: promises as they are and as they would be
+        :param movable: allocations that start before this time stay in their lane
+        :returns: allocations as they are and as they would be
         """
         moved: list[tuple[Entry, Entry]] = []
         timeline = self.changed(self.unit, added=[Entry(start, end, lane, {})])
@@ -215,11 +215,11 @@ class Timeline:
         return moved
 
     def ends(self, first: int, last: int) -> Iterator[int]:
-        """Yield when promises end, between two times."""
+        """Yield the ends of allocations between two times."""
         return (end for end in self._ends if first < end < last)
 
     def next_end(self, start: int, end: int) -> int:
-        """Return when the first promise of an interval ends; of none, FOREVER."""
+        """Return when the first allocation of an interval ends; FOREVER if there is none."""
         return min((self._ends[index] for index in self._overlapping(start, end)), default=FOREVER)
 
     def _overlapping(self, start: int, end: int) -> list[int]:
@@ -237,9 +237,9 @@ class Timeline:
         return next((lane for lane in range(self.unit.lanes) if lane not in taken), None)
 
     def _peak(self, overlapping: Sequence[int], start: int) -> Mapping[str, int] | None:
-        """Return the most of each amount that is promised at one time.
+        """Return the peak of the allocated amounts.
 
-        :returns: None if nothing can be added: the whole unit is promised, or lanes run out
+        :returns: None if nothing can be added: the whole unit is allocated, or no lane is free
         """
         taken = [self._amounts[index] if self._amounts else None for index in overlapping]
         if len(taken) == 1:

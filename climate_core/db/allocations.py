@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what the calendar promises to reservations, as their plugins see it."""
+"""Read the allocations of reservations for their plugins."""
 
 import dataclasses
 import datetime
@@ -20,14 +20,14 @@ _LIVE = [str(status) for status in states.LIVE]
 
 
 def is_released() -> sa.ColumnElement[bool]:
-    """Return the condition for what a reservation gave up while its lease ran."""
+    """Return the condition for allocations that were released while the lease was running."""
     return _ALLOCATION.c.released.is_(True)
 
 
 _ALLOCATION_COLUMNS = tuple(
     _ALLOCATION.c[name] for name in ('unit_id', 'start', 'end', 'pieces', 'lane')
 )
-#: The columns of a promise beside that condition.
+#: The columns that identify the reservation of an allocation.
 _KEY_COLUMNS = (_ALLOCATION.c.reservation_id, is_released().label('released'))
 #: What plugins know of a unit: the columns of the table that has its row. One statement reads the
 #: units of all kinds.
@@ -47,10 +47,10 @@ def attach_allocations(
     session: orm.Session, reservations: Sequence[Reservation]
 ) -> Sequence[Reservation]:
     """Return reservations with their allocations; no statement if the calendar has no part."""
-    promised = [each.id for each in reservations if each.unit_kind is not None]
-    if not promised:
+    ids = [each.id for each in reservations if each.unit_kind is not None]
+    if not ids:
         return reservations
-    found = find_allocations(session, promised)
+    found = find_allocations(session, ids)
     return [_with_allocations(each, found) for each in reservations]
 
 
@@ -97,9 +97,9 @@ def _with_allocations(
 def find_last_allocation(
     session: orm.Session, unit_id: int
 ) -> tuple[int, datetime.datetime] | None:
-    """Count the live reservations that a unit is promised to, and tell when the last one ends.
+    """Return the number of live reservations that have a unit, and when the last of them ends.
 
-    :returns: None if there is none
+    :returns: None if there are none
     """
     query = (
         sa.select(sa.func.count(_RESERVATION.c.id.distinct()), sa.func.max(_ALLOCATION.c.end))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Units and what is promised of them: what an index of the calendar reads, and the guarded writes.
+"""Units and their allocations: what an index of the calendar reads, and the guarded writes.
 
-Nothing here decides. A change of what is promised of a unit is right if it counts up the very
+Nothing here decides. A change of the allocations of a unit is valid if it raises the very
 generation of the unit that the decision was made for; :func:`guard` does that for all units of a
 decision in one statement.
 """
@@ -24,13 +24,13 @@ from climate_core.db.sql import microseconds
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
 
-#: The signal of a transaction after which there may be more room than before.
+#: The signal of a transaction that may have freed capacity.
 FREED = 'calendar.freed'
 #: Seconds for which a change may wait for its commit until an index may overlook it.
 COMMIT_DELAY = 5.0
-#: How many units, of those that an index has seen changed, are not read again.
+#: Maximum number of units, known to have changed, that are excluded from a read.
 _KNOWN = 200
-#: How many units are read with their promises at once when an index is filled.
+#: Number of units that are read together when an index is filled.
 _CHUNK = 500
 
 #: Of a unit; JSON as it is stored.
@@ -57,7 +57,7 @@ _ALLOCATION_COLUMNS = (
     _ALLOCATION.c.pieces,
     sa.type_coerce(_ALLOCATION.c.piece, sa.Text).label('piece'),
 )
-#: The end of a text about one promise: some databases cut long texts off.
+#: The end of the text of an allocation: some databases cut long texts off.
 _MARK = '.'
 _STORED_COLUMNS = (
     _ALLOCATION.c.reservation_id,
@@ -72,7 +72,7 @@ _STORED_COLUMNS = (
 
 
 class AllocationColumns(NamedTuple):
-    """The promises of a unit in columns, ordered by their starts.
+    """The allocations of a unit in columns, ordered by their starts.
 
     :param piece: JSON texts; None: the whole unit
     """
@@ -86,9 +86,9 @@ class AllocationColumns(NamedTuple):
 
 
 class StoredAllocation(NamedTuple):
-    """A promise of a reservation; the times are numbers.
+    """An allocation of a reservation as it was read; the times are numbers.
 
-    :param released: it was given up while the lease ran
+    :param released: it was released while the lease was running
     """
 
     reservation_id: str
@@ -103,7 +103,7 @@ class StoredAllocation(NamedTuple):
 
     @property
     def key(self) -> tuple[int, int]:
-        """Return what no other promise has."""
+        """Return the primary key."""
         return self.unit_id, self.unit_generation
 
 
@@ -118,18 +118,18 @@ class Totals(NamedTuple):
 def read_changed_units(
     session: orm.Session, seen: datetime.datetime, known: Mapping[int, int]
 ) -> tuple[datetime.datetime, list[Any]]:
-    """Read the units that changed of late, in one statement, and the time.
+    """Read the units that changed recently, in one statement, and the time.
 
-    :param seen: when they were read the last time
-    :param known: generations of units of which it is known that they changed since; those that
-        still have them are not read
+    :param seen: the time of the last read
+    :param known: id -> generation of units that are known to have changed since; units that
+        still have it are not read
     """
     late = sa.literal(seen - datetime.timedelta(seconds=COMMIT_DELAY), tables.Time())
     conditions = [_UNIT.c.changed_at > late]
     pairs = list(known.items())[-_KNOWN:]
     if pairs:
         conditions.append(sa.tuple_(_UNIT.c.id, _UNIT.c.generation).not_in(pairs))
-    # Also if nothing changed there is a row, with the time.
+    # If nothing changed there is still a row, with the time.
     clock = sa.select(sql.now(session).label('now')).subquery()
     query = sa.select(clock.c.now, *_UNIT_COLUMNS).select_from(
         clock.outerjoin(_UNIT, sa.and_(*conditions))
@@ -139,7 +139,7 @@ def read_changed_units(
 
 
 def read_units(session: orm.Session, ids: Collection[int] | None = None) -> list[Any]:
-    """Read units, or all; those that are gone are missing."""
+    """Read units, or all units; deleted units are missing."""
     query = sa.select(*_UNIT_COLUMNS).order_by(_UNIT.c.id)
     if ids is not None:
         query = query.where(_UNIT.c.id.in_(sorted(ids)))
@@ -147,14 +147,14 @@ def read_units(session: orm.Session, ids: Collection[int] | None = None) -> list
 
 
 def read_allocations(session: orm.Session, ids: Sequence[int]) -> Iterator[AllocationColumns]:
-    """Read what is promised of units and is not over, by their ids."""
+    """Read the allocations of units that have not ended."""
     return _group_by_unit(
         _select_allocations(session, _ALLOCATION.c.unit_id.in_(ids)) if ids else []
     )
 
 
 def read_all_allocations(session: orm.Session, ids: Sequence[int]) -> Iterator[AllocationColumns]:
-    """Read what is promised of all units, in big pieces; the whole units as texts.
+    """Read the allocations of all units in large parts; allocations of whole units as texts.
 
     A driver in Python takes ten seconds for a million rows, and one for ten thousand long texts.
     """
@@ -180,7 +180,7 @@ def read_all_allocations(session: orm.Session, ids: Sequence[int]) -> Iterator[A
 
 
 def _whole() -> sa.ColumnElement[str]:
-    """Return what is promised of a whole unit as a text; NULL for pieces of one."""
+    """Return an allocation of a whole unit as a text; NULL for pieces of a unit."""
     parts = [sa.cast(each, sa.String(20)) for each in _ALLOCATION_COLUMNS[1:4]]
     text = parts[0] + ' ' + parts[1] + ' ' + parts[2] + f' {_MARK}'
     return sa.case((_ALLOCATION.c.piece.is_(None), text))
@@ -198,7 +198,7 @@ def _group_by_unit(rows: Iterable[Any]) -> Iterator[AllocationColumns]:
 
 
 def read_totals(session: orm.Session) -> Totals:
-    """Read what tells whether an index misses a change of any unit."""
+    """Read the totals, which show whether an index lacks a change of any unit."""
     query = sa.select(
         sa.func.count(),
         sa.func.coalesce(sa.func.max(_UNIT.c.id), 0),
@@ -215,9 +215,9 @@ def read_generations(session: orm.Session) -> dict[int, int]:
 def allocations_of_reservations(
     session: orm.Session, reservation_ids: Collection[str], late: bool = False
 ) -> list[StoredAllocation]:
-    """Read what is promised to reservations and is not over.
+    """Read the allocations of reservations that have not ended.
 
-    :param late: what should be over and was not released as well
+    :param late: include allocations that have ended and were not released
     """
     lasting = _ALLOCATION.c.end > sql.now(session)
     query = sa.select(*_STORED_COLUMNS).where(
@@ -231,7 +231,7 @@ def allocations_of_reservations(
 def allocations_of_units(
     session: orm.Session, unit_ids: Collection[int]
 ) -> list[StoredAllocation]:
-    """Read what is promised of units and is not over; one statement."""
+    """Read the allocations of units that have not ended, by reservation; one statement."""
     mine = _ALLOCATION.c.unit_id.in_(sorted(unit_ids))
     query = sa.select(*_STORED_COLUMNS).where(mine, _ALLOCATION.c.end > sql.now(session))
     return [StoredAllocation._make(row) for row in session.execute(query)]
@@ -244,10 +244,9 @@ def allocations_starting(
     last: datetime.datetime,
     lock: bool = False,
 ) -> list[StoredAllocation]:
-    """Read what is promised of units and begins between two times.
+    """Read the allocations of units that start between two times.
 
-    :param lock: read what is committed by now, and keep it from being changed; the caller has
-        written to the units before
+    :param lock: read what is committed now, and lock it; the caller has written to the units
     """
     query = (
         sa.select(*_STORED_COLUMNS)
@@ -262,10 +261,10 @@ def allocations_starting(
 
 
 def lease_start_dates(
-    session: orm.Session, promises: Collection[StoredAllocation]
+    session: orm.Session, allocations: Collection[StoredAllocation]
 ) -> dict[str, datetime.datetime]:
-    """Read when the leases of promises start, by the ids of the reservations."""
-    ids = sorted({each.reservation_id for each in promises})
+    """Read the start dates of the leases of allocations, by the ids of the reservations."""
+    ids = sorted({each.reservation_id for each in allocations})
     if not ids:
         return {}
     query = (
@@ -277,11 +276,11 @@ def lease_start_dates(
 
 
 def guard_units(session: orm.Session, units: Mapping[int, int], steps: Mapping[int, int]) -> bool:
-    """Raise the generations of units if they all still have the given ones.
+    """Raise the generations of units if all units still have the given generations.
 
-    :param units: the generations by the ids
-    :param steps: by how much, where that is more than one
-    :returns: False if one of them changed or is gone; nothing may be committed then
+    :param units: id -> generation
+    :param steps: id -> by how much, where that is more than one
+    :returns: False if a unit changed or is deleted; the caller must not commit
     """
     pairs = sorted(units.items())
     more = {unit_id: step for unit_id, step in steps.items() if step > 1}
@@ -297,14 +296,14 @@ def guard_units(session: orm.Session, units: Mapping[int, int], steps: Mapping[i
 
 
 def raise_generations(session: orm.Session, ids: Collection[int]) -> None:
-    """Raise the generations of units whatever they are, since capacity is freed."""
+    """Raise the generations of units unconditionally, since capacity is freed."""
     change = sa.update(_UNIT).where(_UNIT.c.id.in_(sorted(ids)))
     values = {'generation': _UNIT.c.generation + 1, 'changed_at': sql.now(session)}
     db_rows.change(session, change.values(values))
 
 
 def insert_allocations(session: orm.Session, allocations: Sequence[Mapping[str, Any]]) -> bool:
-    """Write promises; False if a unit has a promise of this generation, and nothing is written."""
+    """Insert allocations; False, and none, if a unit has an allocation of the same generation."""
     try:
         db_rows.insert(session, _ALLOCATION, allocations)
     except db_exc.DBDuplicateEntry:
@@ -312,53 +311,53 @@ def insert_allocations(session: orm.Session, allocations: Sequence[Mapping[str, 
     return True
 
 
-def delete_allocations(session: orm.Session, promises: Collection[StoredAllocation]) -> bool:
-    """Delete promises; False if one of them is gone already."""
-    if promises:
+def delete_allocations(session: orm.Session, allocations: Collection[StoredAllocation]) -> bool:
+    """Delete allocations; False if an allocation is already deleted."""
+    if allocations:
         signal(session, FREED)
-    gone = sa.delete(_ALLOCATION).where(_are_allocations(promises))
-    return not promises or db_rows.change(session, gone) == len(promises)
+    gone = sa.delete(_ALLOCATION).where(_are_allocations(allocations))
+    return not allocations or db_rows.change(session, gone) == len(allocations)
 
 
 def end_allocations(
     session: orm.Session,
-    promises: Collection[StoredAllocation],
+    allocations: Collection[StoredAllocation],
     time: datetime.datetime,
     released: bool | None = None,
 ) -> bool:
-    """Set the end of promises; False if one of them is gone."""
-    if promises:
+    """Set the end of allocations; False if an allocation is deleted."""
+    if allocations:
         signal(session, FREED)
     ended = (
         sa.update(_ALLOCATION)
-        .where(_are_allocations(promises))
+        .where(_are_allocations(allocations))
         .values(end=time, released=released)
     )
-    return not promises or db_rows.change(session, ended) == len(promises)
+    return not allocations or db_rows.change(session, ended) == len(allocations)
 
 
 def mark_released(session: orm.Session, reservation_ids: Collection[str]) -> None:
-    """Mark all that was promised to reservations as given up."""
+    """Mark all allocations of reservations as released."""
     mine = _ALLOCATION.c.reservation_id.in_(sorted(reservation_ids))
     db_rows.change(session, sa.update(_ALLOCATION).where(mine).values(released=True))
 
 
-def set_start(session: orm.Session, promise: StoredAllocation, time: datetime.datetime) -> None:
-    """Set the start of a promise."""
+def set_start(session: orm.Session, allocation: StoredAllocation, time: datetime.datetime) -> None:
+    """Set the start of an allocation."""
     db_rows.change(
-        session, sa.update(_ALLOCATION).where(_are_allocations([promise])).values(start=time)
+        session, sa.update(_ALLOCATION).where(_are_allocations([allocation])).values(start=time)
     )
 
 
 def change_lane(
     session: orm.Session, unit_id: int, start: datetime.datetime, lane: int, new: int
 ) -> bool:
-    """Change the lane of a promise; False if there is none of this start in the old lane."""
+    """Change the lane of an allocation; False if none with this start is in the old lane."""
     column = _ALLOCATION.c
     ours = sa.and_(column.unit_id == unit_id, column.start == start, column.lane == lane)
     return db_rows.change(session, sa.update(_ALLOCATION).where(ours).values(lane=new)) == 1
 
 
-def _are_allocations(promises: Iterable[StoredAllocation]) -> sa.ColumnElement[bool]:
-    keys = sorted(each.key for each in promises)
+def _are_allocations(allocations: Iterable[StoredAllocation]) -> sa.ColumnElement[bool]:
+    keys = sorted(each.key for each in allocations)
     return sa.tuple_(_ALLOCATION.c.unit_id, _ALLOCATION.c.unit_generation).in_(keys)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what all units have and what is promised of them in a time, in one statement.
+"""Read the capacity of all units and their allocations in a period, in one statement.
 
-The database puts equal units, and equal promises, together: a lease of a thousand equal hosts is
-one row.
+The database groups equal units and equal allocations: a lease of a thousand equal hosts is one
+row.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
 _PROPERTY = tables.HOST_PROPERTIES
 
-#: The columns of units that are put together if these are equal; JSON as it is stored.
+#: The columns of units that are grouped if these are equal; JSON as it is stored.
 _EQUAL_COLUMNS = (
     _UNIT.c.kind.label('kind'),
     _UNIT.c.pool.label('pool'),
@@ -31,17 +31,17 @@ _EQUAL_COLUMNS = (
     sa.type_coerce(_UNIT.c.capacity, sa.Text).label('capacity'),
     sa.type_coerce(_UNIT.c.access, sa.Text).label('access'),
 )
-#: Those that would read all promises of each unit, and not those of the time by their index.
+#: Databases that would read all allocations of each unit instead of the period by its index.
 _IN_ORDER: Final = ('mysql', 'mariadb')
 
 
 class EqualUnits(NamedTuple):
-    """Units that have the same, and of which anybody may have the same.
+    """Units with the same capacity and access.
 
-    :param capacity: of each; empty if only all of it is promised
-    :param access: the projects that may have promises of them, as it is stored; None: all
-    :param properties: of hosts, those that are asked for, in their order, each as JSON; None: they
-        have no such property
+    :param capacity: of each unit; empty if only whole units are allocated
+    :param access: the projects that may use them, as it is stored; None: all projects
+    :param properties: the requested properties of hosts, in their order, as JSON; None: they have
+        no such property
     """
 
     kind: str
@@ -56,11 +56,11 @@ class EqualUnits(NamedTuple):
 class EqualAllocations(NamedTuple):
     """Promises of equal units for the same time; the times are numbers.
 
-    :param units: as in :class:`EqualUnits`, with the number of promises
+    :param units: as in :class:`EqualUnits`, with the number of allocations
     :param unit_id: of the unit of which these are shares; None: each is all of a unit
     :param piece: how much one piece takes; None: all of a unit
     :param pieces: how many pieces these are together
-    :param own: whether they are of the project that is asked for
+    :param own: whether they are of the project of the caller
     """
 
     units: EqualUnits
@@ -76,9 +76,9 @@ class EqualAllocations(NamedTuple):
 class CapacityQuery:
     """Ask for the capacity of a time.
 
-    :param project_id: the project whose promises are its own
+    :param project_id: the project of the caller
     :param limit: more rows than that are not read
-    :param properties: the names of properties of hosts by which units are told apart
+    :param properties: names of properties of hosts that distinguish units
     :param private: also by those that users may not see
     """
 
@@ -91,19 +91,19 @@ class CapacityQuery:
 
 
 def read_capacity(
-    session: orm.Session, asked: CapacityQuery
+    session: orm.Session, query: CapacityQuery
 ) -> tuple[list[EqualUnits], list[EqualAllocations]] | None:
-    """Read units and what is promised of them in a time; None: that is more rows than asked."""
-    shown = _shared_columns(asked)
-    query = sa.union_all(_select_units(shown), _select_allocations(asked, shown)).limit(
-        asked.limit + 1
+    """Read units and their allocations in a period; None: more rows than the limit."""
+    shown = _shared_columns(query)
+    statement = sa.union_all(_select_units(shown), _select_allocations(query, shown)).limit(
+        query.limit + 1
     )
-    rows = session.execute(query).all()
-    if len(rows) > asked.limit:
+    rows = session.execute(statement).all()
+    if len(rows) > query.limit:
         return None
     # Most rows have the same texts.
     load = functools.cache(_load)
-    units, promises = [], []
+    units, allocations = [], []
     for row in rows:
         kind, pool, available, capacity, access, *texts = row[: len(shown)]
         number, unit_id, start, end, piece, pieces, own = row[len(shown) :]
@@ -112,31 +112,33 @@ def read_capacity(
         if end:
             unit = unit_id or None
             span, taken = (int(start), int(end)), (load(piece), int(pieces))
-            promises.append(EqualAllocations(equal, unit, *span, *taken, bool(own)))
+            allocations.append(EqualAllocations(equal, unit, *span, *taken, bool(own)))
         else:
             units.append(equal)
-    return units, promises
+    return units, allocations
 
 
 def _load(text: str | None) -> Any:
     return None if text is None else json.loads(text)
 
 
-def _shared_columns(asked: CapacityQuery) -> list[sa.ColumnElement[Any]]:
+def _shared_columns(query: CapacityQuery) -> list[sa.ColumnElement[Any]]:
     """Return the columns that units have in common which are put together."""
-    told: list[sa.ColumnElement[Any]] = [*_EQUAL_COLUMNS]
-    for number, name in enumerate(asked.properties):
+    columns: list[sa.ColumnElement[Any]] = [*_EQUAL_COLUMNS]
+    for number, name in enumerate(query.properties):
         hidden: list[sa.ColumnElement[bool]] = [_UNIT.c.kind != hosts.KIND]
-        if not asked.private:
+        if not query.private:
             of_name = sa.select(_PROPERTY.c.name).where(_PROPERTY.c.name == name)
             hidden.append(of_name.where(_PROPERTY.c.private.is_(True)).exists())
         text = json_member(sa.type_coerce(_UNIT.c.properties, sa.Text), sa.literal(name))
-        told.append(sa.case((sa.or_(*hidden), sa.null()), else_=text).label(f'property{number}'))
-    return told
+        columns.append(
+            sa.case((sa.or_(*hidden), sa.null()), else_=text).label(f'property{number}')
+        )
+    return columns
 
 
 def _select_units(shown: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
-    """Select units; no promise ends at 0."""
+    """Select units; no allocation ends at 0."""
     nothing = [sa.literal(0).label(name) for name in ('unit_id', 'start', 'end')]
     none = sa.literal('').label('piece')
     rest = [sa.literal(0).label(name) for name in ('pieces', 'own')]
@@ -147,9 +149,9 @@ def _select_units(shown: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
 
 
 def _select_allocations(
-    asked: CapacityQuery, shown: Sequence[sa.ColumnElement[Any]]
+    query: CapacityQuery, shown: Sequence[sa.ColumnElement[Any]]
 ) -> sa.Select[Any]:
-    own = sa.case((_LEASE.c.project_id == asked.project_id, 1), else_=0)
+    own = sa.case((_LEASE.c.project_id == query.project_id, 1), else_=0)
     each = (
         sa.select(
             *shown,
@@ -163,7 +165,7 @@ def _select_allocations(
         .join_from(_ALLOCATION, _UNIT, _ALLOCATION.c.unit_id == _UNIT.c.id)
         .join(_RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
         .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
-        .where(_ALLOCATION.c.end > asked.since, _ALLOCATION.c.start < asked.until)
+        .where(_ALLOCATION.c.end > query.since, _ALLOCATION.c.start < query.until)
     )
     for dialect in _IN_ORDER:
         each = each.prefix_with('STRAIGHT_JOIN', dialect=dialect)
