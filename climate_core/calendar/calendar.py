@@ -127,7 +127,7 @@ class Calendar(CalendarReads):
         if not lost:
             return []
         pieces = sum(row.pieces for row in rows)
-        demand = dataclasses.replace(request.demand, least=pieces, most=pieces)
+        demand = dataclasses.replace(request.demand, min_pieces=pieces, max_pieces=pieces)
         search = Search(
             demand=demand,
             start=lost[0].start,

@@ -169,7 +169,7 @@ class CalendarReads:
         missing = find_missing(searches, timelines_of, self._rng)
         units = (timeline.unit for timeline in timelines_of(demand.kind))
         closed = {unit.id for unit in units if not unit.available and demand.matches(unit)}
-        return (demand.least - missing.count if missing else 0), closed
+        return (demand.min_pieces - missing.count if missing else 0), closed
 
     def find_overcommits(self, kind: str) -> list[Overcommit]:
         """Find the allocations of units that became too small for them; see :meth:`refresh`.
@@ -324,7 +324,7 @@ class CalendarReads:
 def _is_complete(searches: Sequence[Search], found: Sequence[Sequence[AllocationChoice]]) -> bool:
     """Return whether searches found as much as they may have."""
     return all(
-        sum(choice.pieces for choice in choices) == search.demand.most
+        sum(choice.pieces for choice in choices) == search.demand.max_pieces
         for search, choices in zip(searches, found, strict=True)
     )
 

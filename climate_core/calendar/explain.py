@@ -93,10 +93,12 @@ class RejectedRequest:
             return exceptions.HostPoolNotFound(
                 f'{field}: there is no pool {demand.pool} with {request.noun}.', field=field
             )
-        unknown = _find_unknown_property(demand.names, units)
+        unknown = _find_unknown_property(demand.property_fields, units)
         if unknown is not None:
-            field = _sibling_field(request, demand.names[unknown])
-            return demand.unknown(f'{field}: there is no property {unknown}.', field=field)
+            field = _sibling_field(request, demand.property_fields[unknown])
+            return demand.unknown_property(
+                f'{field}: there is no property {unknown}.', field=field
+            )
         return self._find_duplicate_units(index)
 
     def _find_duplicate_units(self, index: int) -> exceptions.BadRequest | None:
@@ -107,7 +109,7 @@ class RejectedRequest:
                 continue
             theirs = self._named_units(number)
             both = mine.keys() & theirs.keys()
-            needed = other.demand.least + request.demand.least
+            needed = other.demand.min_pieces + request.demand.min_pieces
             if both and needed > len(mine.keys() | theirs.keys()):
                 names = _unit_names([mine[unit_id] for unit_id in sorted(both)], request.demand)
                 return exceptions.BadRequest(
@@ -361,7 +363,7 @@ class RejectedRequest:
 
     def _named_units(self, index: int) -> dict[int, Unit]:
         demand = self.searches[index].demand
-        if not demand.named:
+        if not demand.names_units:
             return {}
         units = (timeline.unit for timeline in self.timelines_of(demand.kind))
         return {unit.id: unit for unit in units if demand.matches(unit)}
@@ -376,7 +378,7 @@ def allocated_names(search: Search, timelines_of: TimelineSource, own: bool) -> 
     demand = search.demand
 
     def is_requested(unit: Unit) -> bool:
-        return (own and unit.id in search.own) or (demand.named and demand.matches(unit))
+        return (own and unit.id in search.own) or (demand.names_units and demand.matches(unit))
 
     units = [
         timeline.unit
@@ -393,7 +395,7 @@ def find_disabled_units(request: AllocationRequest, units: Sequence[Unit]) -> Sh
     :param units: the units that the request may have
     """
     demand = request.demand
-    if not demand.named:
+    if not demand.names_units:
         return None
     disabled = [unit for unit in units if not unit.available and demand.matches(unit)]
     names = _unit_names(disabled, demand)
@@ -412,9 +414,9 @@ def _find_unit_shortage(request: AllocationRequest, units: Sequence[Unit]) -> Sh
     fitting = [unit for unit in pool if demand.matches(unit)]
     if not pool:
         return Shortage(f'no {demand.kind} is in a pool that may be used')
-    if not fitting or (demand.named and len(fitting) < demand.least):
-        return demand.lacking(pool) or Shortage(f'no {demand.kind} would do')
-    pieces = demand.least if demand.one_unit else 1
+    if not fitting or (demand.names_units and len(fitting) < demand.min_pieces):
+        return demand.find_shortage(pool) or Shortage(f'no {demand.kind} would do')
+    pieces = demand.min_pieces if demand.single_unit else 1
     for name, size in (demand.piece or {}).items():
         # Nova withholds a unit whose inventory is empty for a time.
         largest = max(unit.capacity.get(name, 0) for unit in fitting)
@@ -431,8 +433,8 @@ def _describe_total(request: AllocationRequest, count: int) -> Shortage:
     if not count:
         return Shortage(f'no {demand.kind} would do')
     pieces = words.counted(count, request.noun.removesuffix('s'))
-    apart = f', each on another {demand.kind}' if demand.most_per_unit == 1 else ''
-    return Shortage(f'there is room for {pieces} in all{apart}, not for {demand.least}')
+    apart = f', each on another {demand.kind}' if demand.max_per_unit == 1 else ''
+    return Shortage(f'there is room for {pieces} in all{apart}, not for {demand.min_pieces}')
 
 
 def describe_allocated(names: Sequence[str], period: str) -> str:
@@ -444,11 +446,11 @@ def describe_allocated(names: Sequence[str], period: str) -> str:
 
 def _describe_count(count: int, demand: Demand, noun: str, period: str) -> str:
     """Return the beginning of a sentence: how much capacity is free of what is requested."""
-    least, kind = demand.least, demand.kind
+    least, kind = demand.min_pieces, demand.kind
     if demand.piece is not None:
         if least == 1:
             return f'There is no room for a {noun.removesuffix("s")} of this shape {period}'
-        if demand.one_unit:
+        if demand.single_unit:
             return f'There is no room for {least} {noun} of this shape on one {kind} {period}'
         if not count:
             return f'There is no room for any of {least} {noun} of this shape {period}'
@@ -471,7 +473,7 @@ def _find_unknown_property(names: Mapping[str, str], units: Sequence[Unit]) -> s
 
 
 def _unit_names(units: Sequence[Unit], demand: Demand) -> list[str]:
-    return [name for name in map(demand.name, units) if name]
+    return [name for name in map(demand.unit_name, units) if name]
 
 
 def _field_of(request: AllocationRequest, shortage: Shortage | None) -> str:

@@ -125,19 +125,19 @@ class Demand:
     """
 
     kind: str
-    least: int
-    most: int
+    min_pieces: int
+    max_pieces: int
     piece: Mapping[str, int] | None = None
-    most_per_unit: int | None = None
-    one_unit: bool = False
+    max_per_unit: int | None = None
+    single_unit: bool = False
     matches: Callable[[Unit], bool] = lambda _unit: True
     pool: str | None = None
     admits: Callable[[Unit], bool] = lambda _unit: True
-    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    unknown: type[exceptions.BadRequest] = exceptions.BadRequest
-    named: bool = False
-    name: Callable[[Unit], str | None] = lambda _unit: None
-    lacking: Callable[[Sequence[Unit]], Shortage | None] = lambda _units: None
+    property_fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unknown_property: type[exceptions.BadRequest] = exceptions.BadRequest
+    names_units: bool = False
+    unit_name: Callable[[Unit], str | None] = lambda _unit: None
+    find_shortage: Callable[[Sequence[Unit]], Shortage | None] = lambda _units: None
     order: Order = Order.FIT
 
 

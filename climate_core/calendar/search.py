@@ -108,7 +108,7 @@ def find_candidates(
     """
     own = [each for each in timelines if each.unit.id in search.own] if search.own else []
     yield from _matching(search, _ranked(search, own, rng))
-    size = max(SAMPLE, SAMPLE_OF_PIECE * search.demand.most)
+    size = max(SAMPLE, SAMPLE_OF_PIECE * search.demand.max_pieces)
     if search.contention:
         size = max(size, len(timelines))
     first = rng.randrange(len(timelines)) if timelines else 0
@@ -117,7 +117,7 @@ def find_candidates(
         if own:
             others = [each for each in others if each.unit.id not in search.own]
         good = _matching(search, _ranked(search, others, rng))
-        yield from _scatter(good, search.scatter * search.demand.most, rng)
+        yield from _scatter(good, search.scatter * search.demand.max_pieces, rng)
 
 
 def _slice_around(timelines: Sequence[Timeline], first: int, size: int) -> Sequence[Timeline]:
@@ -221,7 +221,7 @@ def choose_units(
     check_deadline()
     demand = search.demand
     chosen = _retained(search, timelines) if search.keep else {}
-    missing = demand.most - _count_pieces(chosen)
+    missing = demand.max_pieces - _count_pieces(chosen)
     if missing > 0:
         found = find_candidates(search, timelines, rng)
         for candidate, pieces in list(_distribution(demand)(search, chosen, found, missing)):
@@ -229,7 +229,7 @@ def choose_units(
                 candidate.unit_id, 0, _choose_lane(search, candidate.timeline)
             )
             chosen[candidate.unit_id] = had._replace(pieces=had.pieces + pieces)
-    if _count_pieces(chosen) < demand.least:
+    if _count_pieces(chosen) < demand.min_pieces:
         raise InsufficientCapacity(0, _count_pieces(chosen))
     return sorted(chosen.values())
 
@@ -245,7 +245,7 @@ def _retained(search: Search, timelines: Sequence[Timeline]) -> dict[int, Alloca
 
     :raises InsufficientCapacity: it cannot keep them
     """
-    too_many = _count_pieces(search.own) - search.demand.most
+    too_many = _count_pieces(search.own) - search.demand.max_pieces
     kept = {}
     for choice in sorted(search.own.values(), key=lambda choice: (choice.pieces, -choice.unit_id)):
         less = min(choice.pieces, max(0, too_many))
@@ -285,7 +285,7 @@ def _distribution(
     demand: Demand,
 ) -> Callable[[Search, _Choices, Iterator[Candidate], int], _Shares]:
     """Return how pieces are distributed among units."""
-    if demand.one_unit:
+    if demand.single_unit:
         return _choose_one_unit
     return _spread_out if demand.order == Order.SPREAD else _pack
 
@@ -293,9 +293,9 @@ def _distribution(
 def _max_more_pieces(search: Search, chosen: _Choices, candidate: Candidate) -> int:
     """Return how many more pieces of a unit may be chosen."""
     own, demand = chosen.get(candidate.unit_id), search.demand
-    most = min(candidate.fits, demand.most)
-    if demand.most_per_unit is not None:
-        most = min(most, demand.most_per_unit)
+    most = min(candidate.fits, demand.max_pieces)
+    if demand.max_per_unit is not None:
+        most = min(most, demand.max_per_unit)
     return most - (own.pieces if own else 0)
 
 
@@ -416,15 +416,15 @@ def _choose_in_order(
     for index in order:
         search = searches[index]
         kept = _count_pieces(search.own) if search.keep else 0
-        enough = max(search.demand.least, min(search.demand.most, kept))
-        demand = dataclasses.replace(search.demand, most=enough)
+        enough = max(search.demand.min_pieces, min(search.demand.max_pieces, kept))
+        demand = dataclasses.replace(search.demand, max_pieces=enough)
         least = dataclasses.replace(search, demand=demand)
         chosen[index] = _choose(index, least, remaining, rng)
         remaining.occupy(search, chosen[index])
     # All searches have their least number by now; searches that may have more share what is left.
     for index in order:
         search, choices = searches[index], chosen[index]
-        if sum(choice.pieces for choice in choices) < search.demand.most:
+        if sum(choice.pieces for choice in choices) < search.demand.max_pieces:
             remaining.vacate(search, choices)
             own = {choice.unit_id: choice for choice in choices}
             more = dataclasses.replace(search, own=own, keep=True, contention={})

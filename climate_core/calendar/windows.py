@@ -111,7 +111,7 @@ def find_next_delay(
     :param latest: the longest acceptable delay, in microseconds
     """
     checks = _UnitChecks([shift_search(each, delay) for each in searches], timelines_of)
-    missing = [1 if each.demand.one_unit else each.demand.least for each in searches]
+    missing = [1 if each.demand.single_unit else each.demand.min_pieces for each in searches]
     for later, number, more in checks.run(latest - delay, budget):
         missing[number] -= more
         if (
@@ -197,10 +197,10 @@ def _check_unit(search: Search, timeline: Timeline, delay: int) -> tuple[int, in
             return 0, free - search.start
         count, left = 1, FOREVER
     else:
-        most = demand.most if demand.most_per_unit is None else demand.most_per_unit
+        most = demand.max_pieces if demand.max_per_unit is None else demand.max_per_unit
         count, left = timeline.fits(begin, end, demand.piece, most), timeline.next_end(begin, end)
-    if demand.one_unit:
-        count = int(count >= demand.least)
+    if demand.single_unit:
+        count = int(count >= demand.min_pieces)
     entered = timeline.next_start(end) - search.length + 1
     return count, min(entered, left) - search.start
 

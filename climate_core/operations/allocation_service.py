@@ -275,9 +275,9 @@ class AllocationService:
             return {}
         has = {each.id: sum(a.pieces for a in each.allocations) for each in before.live}
         return {
-            each.reservation_id: each.demand.most
+            each.reservation_id: each.demand.max_pieces
             for each in self._read_demands(_find_changed(before, after), fields)
-            if each.demand.most < has[each.reservation_id]
+            if each.demand.max_pieces < has[each.reservation_id]
         }
 
     def _read_demands(

@@ -64,7 +64,9 @@ class LeaseOperations:
             ServerPreemption(conf, database, clock, self.cloud),
         )
         self.queue = WaitQueue(services, self.allocation_service, self.quota, self.preemption)
-        self.evacuation_planner = EvacuationPlanner(conf, database, self.allocation_service, self.cloud)
+        self.evacuation_planner = EvacuationPlanner(
+            conf, database, self.allocation_service, self.cloud
+        )
         self.host_evacuation = HostEvacuation(self.evacuation_planner, self.queue, clock)
         self.owner_trusts = OwnerTrusts(database, services.trusts, conf.cloud.owner_cache_size)
         self.lease_writer = LeaseWriter(

@@ -41,7 +41,7 @@ from climate_core.plugins.server.host_capacity import CommonHostCapacity
 from climate_core.plugins.volume.backend_capacity import BackendCapacity
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connection
+    pass
 
 #: How far ahead the forecast searches for a later start.
 _SEARCH_AHEAD: Final = datetime.timedelta(days=30)
@@ -79,7 +79,9 @@ class PoolCapacity(Protocol):
         """Return the capacity that a resource of these amounts releases."""
 
 
-def read_demand(room: PoolCapacity, name: str, wanted: Reservation | forecast_reads.PlannedResource) -> RunningServer:
+def read_demand(
+    room: PoolCapacity, name: str, wanted: Reservation | forecast_reads.PlannedResource
+) -> RunningServer:
     """Return the demand of a reservation, also of a queued lease, which holds nothing.
 
     :param name: its id in the forecast

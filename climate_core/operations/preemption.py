@@ -88,7 +88,9 @@ class Preemption:
             return None
         later = self._after_notice(draft)
         last = max(lease.end_date, later.lease.end_date)
-        candidates = self.database.read(forecast_reads.find_preemptible, lease.start_date, last, draft.now)
+        candidates = self.database.read(
+            forecast_reads.find_preemptible, lease.start_date, last, draft.now
+        )
         if not candidates:
             return None
         if later is not draft:

@@ -85,11 +85,11 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
         piece = {unit: size for unit, size in self._piece(params).items() if size}
         common = self._common(params)
         return Demand(
-            least=amount,
-            most=amount,
+            min_pieces=amount,
+            max_pieces=amount,
             piece=piece,
-            one_unit=affinity is True,
-            most_per_unit=1 if affinity is False else None,
+            single_unit=affinity is True,
+            max_per_unit=1 if affinity is False else None,
             **common | {'matches': _with_flavor(common['matches'], piece, params)},
         )
 

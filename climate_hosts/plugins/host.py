@@ -49,7 +49,7 @@ class HostPlugin(lane_plugin.LanePlugin):
             raise exceptions.BadRequest(
                 f'max: must be at least min, which is {least}, not {most}.', field='max'
             )
-        return Demand(least=least, most=most, **self._common(params))
+        return Demand(min_pieces=least, max_pieces=most, **self._common(params))
 
     def _shape(self, params: Mapping[str, Any]) -> str | None:  # noqa: ARG002
         return None

@@ -110,12 +110,12 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
 
         return Demand(
             kind=FLOATING_IP_KIND,
-            least=amount,
-            most=amount,
+            min_pieces=amount,
+            max_pieces=amount,
             matches=matches,
-            named=bool(required),
-            name=lambda unit: str(unit.properties['address']),
-            lacking=lambda units: _lacking(units, network_id, required),
+            names_units=bool(required),
+            unit_name=lambda unit: str(unit.properties['address']),
+            find_shortage=lambda units: _lacking(units, network_id, required),
         )
 
     def wanted(self, reservation: 'Reservation') -> AllocationRequest:

@@ -175,16 +175,16 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
 
         return Demand(
             kind=SEGMENT_KIND,
-            least=1,
-            most=1,
+            min_pieces=1,
+            max_pieces=1,
             matches=matches,
             admits=admits,
-            named='segment_id' in facts,
-            name=lambda unit: str(Segment.of(unit.properties)),
+            names_units='segment_id' in facts,
+            unit_name=lambda unit: str(Segment.of(unit.properties)),
             # What has no property of this name has an id nevertheless.
-            names={name: field for name, field in wanted.names.items() if name != 'id'},
-            unknown=exceptions.UnknownSegmentProperty,
-            lacking=lacking,
+            property_fields={name: field for name, field in wanted.names.items() if name != 'id'},
+            unknown_property=exceptions.UnknownSegmentProperty,
+            find_shortage=lacking,
         )
 
     def wanted(self, reservation: 'Reservation') -> AllocationRequest:

@@ -302,7 +302,7 @@ class Bench:
             )
 
         piece = PIECE if self._shares else None
-        demand = Demand(kind='host', least=1, most=1, matches=matches, piece=piece)
+        demand = Demand(kind='host', min_pieces=1, max_pieces=1, matches=matches, piece=piece)
         return [AllocationRequest(reservation_id=reservation_id, demand=demand, field='min')]
 
 

@@ -95,7 +95,9 @@ def manage(url: str, number: int, creates: int, of: str, units: int) -> collecti
 def _of_hosts(dice: random.Random, units: int) -> Demand:
     least = dice.randint(1, 3)
     piece = None if dice.random() < 0.3 else calendar.PIECE
-    return Demand(kind='host', least=least, most=least + dice.randint(0, 2), piece=piece)
+    return Demand(
+        kind='host', min_pieces=least, max_pieces=least + dice.randint(0, 2), piece=piece
+    )
 
 
 def _of_addresses(dice: random.Random, units: int) -> Demand:

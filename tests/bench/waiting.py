@@ -165,7 +165,7 @@ class Simulation:
 
 
 def _search(request: Request, start: int) -> Search:
-    demand = Demand(kind='host', least=request.hosts, most=request.hosts)
+    demand = Demand(kind='host', min_pieces=request.hosts, max_pieces=request.hosts)
     begin, end = start * MICRO, (start + request.lasts) * MICRO
     return Search(demand=demand, start=begin, end=end, now=0)
 

@@ -44,7 +44,7 @@ class Rooms(ResourcePlugin):
 
     def wanted(self, reservation: model.Reservation) -> AllocationRequest:
         count = reservation.params['min']
-        demand = Demand(kind='room', least=count, most=count)
+        demand = Demand(kind='room', min_pieces=count, max_pieces=count)
         return AllocationRequest(
             reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
         )

@@ -148,7 +148,7 @@ class Hosts(Reserved):
 
     def wanted(self, reservation):
         count = reservation.params['min']
-        demand = Demand(kind='host', least=count, most=count)
+        demand = Demand(kind='host', min_pieces=count, max_pieces=count)
         return AllocationRequest(
             reservation_id=reservation.id, demand=demand, field='min', noun='hosts'
         )

@@ -48,11 +48,11 @@ def demands(draw: st.DrawFn, only_whole: bool = False) -> Demand:
     pools = draw(st.sampled_from(['abc', 'ab', 'bc', 'b']))
     return Demand(
         kind='host',
-        least=least,
-        most=draw(st.integers(least, MOST)),
+        min_pieces=least,
+        max_pieces=draw(st.integers(least, MOST)),
         piece=None if only_whole else draw(st.one_of(st.none(), pieces)),
-        most_per_unit=draw(st.one_of(st.none(), st.integers(1, 2))),
-        one_unit=not only_whole and draw(st.booleans()),
+        max_per_unit=draw(st.one_of(st.none(), st.integers(1, 2))),
+        single_unit=not only_whole and draw(st.booleans()),
         matches=lambda unit: unit.pool in pools,
         order=draw(st.sampled_from(Order)),
     )

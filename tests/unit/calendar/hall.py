@@ -24,7 +24,7 @@ CAPACITY = {'vcpus': 4}
 
 
 def demand(least: int = 1, most: int | None = None, **more: Any) -> Demand:
-    return Demand(kind='host', least=least, most=most or least, **more)
+    return Demand(kind='host', min_pieces=least, max_pieces=most or least, **more)
 
 
 def shares(least: int = 1, most: int | None = None, **more: Any) -> Demand:

@@ -43,13 +43,13 @@ def fits(timeline: Timeline, start: int, end: int, piece: Piece, most: int) -> i
 
 def most_of(demand: Demand, start: int, end: int, timelines: Iterable[Timeline]) -> int:
     """Count the pieces that a demand could have at most."""
-    per_unit = demand.most if demand.most_per_unit is None else demand.most_per_unit
+    per_unit = demand.max_pieces if demand.max_per_unit is None else demand.max_per_unit
     each = [
-        fits(timeline, start, end, demand.piece, min(demand.most, per_unit))
+        fits(timeline, start, end, demand.piece, min(demand.max_pieces, per_unit))
         for timeline in timelines
         if timeline.unit.available and demand.matches(timeline.unit)
     ]
-    return min(demand.most, max(each, default=0) if demand.one_unit else sum(each))
+    return min(demand.max_pieces, max(each, default=0) if demand.single_unit else sum(each))
 
 
 def can_have(
@@ -64,7 +64,7 @@ def can_have(
                 taker == number and unit.available and demand.matches(unit)
                 for taker, unit in zip(way, free, strict=True)
             )
-            >= demand.least
+            >= demand.min_pieces
             for number, demand in enumerate(demands)
         )
         for way in ways

@@ -22,7 +22,8 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
         ),
         (
             demand(
-                matches=lambda _unit: False, lacking=lambda _units: Shortage('no GPU', 'traits')
+                matches=lambda _unit: False,
+                find_shortage=lambda _units: Shortage('no GPU', 'traits'),
             ),
             GAPS,
             'no GPU.',
@@ -30,7 +31,7 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
         (demand(piece={'vcpus': 5}), SHARES, 'no host has 5 vcpus; the largest has 4.'),
         (demand(13, piece=VCPU), SHARES, 'there is room for 12 hosts in all, not for 13.'),
         (
-            demand(5, piece=VCPU, one_unit=True),
+            demand(5, piece=VCPU, single_unit=True),
             SHARES,
             'no host has 5 vcpus; the largest has 4.',
         ),

@@ -18,8 +18,8 @@ def naming(numbers: Collection[int], **more: Any) -> Demand:
     return demand(
         len(numbers),
         matches=lambda unit: unit.id in numbers,
-        named=True,
-        name=lambda unit: f'unit{unit.id}',
+        names_units=True,
+        unit_name=lambda unit: f'unit{unit.id}',
         **more,
     )
 
@@ -35,10 +35,10 @@ def wanted(asked: Demand, field: str = 'names') -> AllocationRequest:
         (naming([1, 2, 3]), (18, 25), False, ['unit1', 'unit2']),
         (naming([3]), (0, 99), False, []),
         # Those that it has are not named by its request.
-        (demand(name=lambda unit: f'unit{unit.id}'), (8, 12), False, []),
-        (demand(name=lambda unit: f'unit{unit.id}'), (8, 12), True, ['unit1']),
+        (demand(unit_name=lambda unit: f'unit{unit.id}'), (8, 12), False, []),
+        (demand(unit_name=lambda unit: f'unit{unit.id}'), (8, 12), True, ['unit1']),
         # Users know no names.
-        (demand(named=True), (8, 12), False, []),
+        (demand(names_units=True), (8, 12), False, []),
     ],
 )
 def test_units_that_others_are_promised_are_named(
@@ -61,7 +61,7 @@ def test_sentence_begins_with_the_units() -> None:
         (naming([1, 2]), naming([2]), 'unit2 twice, here and in second'),
         (naming([1]), naming([2]), None),
         # Each has enough of what both name.
-        (demand(matches=naming([1, 2]).matches, named=True), naming([2]), None),
+        (demand(matches=naming([1, 2]).matches, names_units=True), naming([2]), None),
         (naming([1]), demand(), None),
     ],
 )

@@ -45,7 +45,7 @@ def test_promise_looks_at_proposed_units_alone(
 ) -> None:
     hall, looks = any_hall, Looks()
     ids = hall.units(5)
-    wanted = looks.demand(2, piece=piece, most_per_unit=1)
+    wanted = looks.demand(2, piece=piece, max_per_unit=1)
     made = hall.book(wanted, proposed=ids[1:3])
     assert {each.unit_id for each in made} == looks.seen == {*ids[1:3]}
 

@@ -75,14 +75,14 @@ def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
     ('wanted', 'sentence'),
     [
         (demand(piece={'vcpus': 64}), 'no host has 64 vcpus; the largest has 4.'),
-        (shares(5, one_unit=True), 'no host has 5 vcpus; the largest has 4.'),
+        (shares(5, single_unit=True), 'no host has 5 vcpus; the largest has 4.'),
         (shares(9), 'there is room for 8 hosts in all, not for 9.'),
         (
-            shares(3, most_per_unit=1),
+            shares(3, max_per_unit=1),
             'there is room for 2 hosts in all, each on another host, not for 3.',
         ),
         (
-            demand(matches=no_unit, lacking=lambda units: Shortage(f'{len(units)} lack it')),
+            demand(matches=no_unit, find_shortage=lambda units: Shortage(f'{len(units)} lack it')),
             'k it.',
         ),
         (demand(admits=no_unit, matches=no_unit), 'no host is in a pool that may be used.'),

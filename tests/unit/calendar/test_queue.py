@@ -27,7 +27,7 @@ def timelines(*busy: int) -> list[Timeline]:
 
 
 def wanting(count: int, hours: int, latest: int = FAR) -> QueuedSearch:
-    demand = Demand(kind='room', least=count, most=count)
+    demand = Demand(kind='room', min_pieces=count, max_pieces=count)
     return QueuedSearch([Search(demand=demand, start=0, end=hours * HOUR)], latest)
 
 

@@ -57,7 +57,7 @@ def test_refusal_says_when_there_is_enough_or_why_never(
     ],
 )
 def test_refusal_speaks_of_room_for_servers(least, count, one_unit, text) -> None:
-    wanted = demand(least, piece={'vcpus': 1}, one_unit=one_unit)
+    wanted = demand(least, piece={'vcpus': 1}, single_unit=one_unit)
     error = refused(wanted, [timeline(1, (0, 30 * SECOND))], count, noun='servers')
     assert error.message.startswith(text)
 
@@ -66,7 +66,11 @@ def test_refusal_speaks_of_room_for_servers(least, count, one_unit, text) -> Non
     ('wanted', 'error', 'field'),
     [
         (demand(pool='b'), exceptions.HostPoolNotFound, 'reservations[1].pool'),
-        (demand(names={'gpu': 'resources'}), exceptions.BadRequest, 'reservations[1].resources'),
+        (
+            demand(property_fields={'gpu': 'resources'}),
+            exceptions.BadRequest,
+            'reservations[1].resources',
+        ),
     ],
 )
 def test_demand_for_what_nothing_has_is_a_mistake(wanted, error, field) -> None:

@@ -37,14 +37,14 @@ def chosen(
         (demand(1, order=Order.FIT, piece=VCPU), SHARES, {1: 1}),
         (demand(4, order=Order.PACK, piece=VCPU), SHARES, {1: 1, 2: 2, 3: 1}),
         (
-            demand(4, order=Order.PACK, piece=VCPU, most_per_unit=1),
+            demand(4, order=Order.PACK, piece=VCPU, max_per_unit=1),
             [*SHARES, timeline(4)],
             {1: 1, 2: 1, 3: 1, 4: 1},
         ),
         (demand(4, order=Order.SPREAD, piece=VCPU), SHARES, {1: 1, 2: 1, 3: 2}),
         (demand(7, order=Order.SPREAD, piece=VCPU), SHARES, {1: 1, 2: 2, 3: 4}),
-        (demand(2, 9, piece=VCPU, one_unit=True), SHARES, {3: 4}),
-        (demand(2, piece=VCPU, one_unit=True), SHARES, {2: 2}),
+        (demand(2, 9, piece=VCPU, single_unit=True), SHARES, {3: 4}),
+        (demand(2, piece=VCPU, single_unit=True), SHARES, {2: 2}),
     ],
 )
 def test_order_decides_which_units_are_chosen(
@@ -139,15 +139,15 @@ def test_search_agrees_with_the_slow_one(
     scatter: int,
 ) -> None:
     possible = slow.most_of(wanted, *period, timelines)
-    if possible < wanted.least:
+    if possible < wanted.min_pieces:
         with pytest.raises(InsufficientCapacity) as missing:
             choose_units(search(wanted, *period, scatter=scatter), timelines, rng)
         assert missing.value.count == possible
         return
     picks = choose_units(search(wanted, *period, scatter=scatter), timelines, rng)
     assert sum(pick.pieces for pick in picks) == possible
-    assert all(pick.pieces <= (wanted.most_per_unit or drawn.MOST) for pick in picks)
-    assert len(picks) == 1 or not wanted.one_unit
+    assert all(pick.pieces <= (wanted.max_per_unit or drawn.MOST) for pick in picks)
+    assert len(picks) == 1 or not wanted.single_unit
     taken = {pick.unit_id for pick in picks}
     assert all(wanted.matches(each.unit) for each in timelines if each.unit.id in taken)
     for each in slow.with_picks(timelines, picks, *period, wanted.piece):
@@ -159,7 +159,7 @@ def test_search_among_what_was_found_finds_as_much(
     timelines: list[Timeline], wanted: Demand, period: tuple[int, int], rng: random.Random
 ) -> None:
     """So a transaction need not look at all units again."""
-    assume(slow.most_of(wanted, *period, timelines) >= wanted.least)
+    assume(slow.most_of(wanted, *period, timelines) >= wanted.min_pieces)
     picks = choose_units(search(wanted, *period), timelines, rng)
     chosen = {pick.unit_id for pick in picks}
     among = [each for each in timelines if each.unit.id in chosen]

@@ -31,7 +31,7 @@ def test_demands_of_a_request_do_not_take_the_same(
     except InsufficientCapacity:
         return
     for each, picks in zip(wanted, found, strict=True):
-        assert each.least <= sum(pick.pieces for pick in picks) <= each.most
+        assert each.min_pieces <= sum(pick.pieces for pick in picks) <= each.max_pieces
         timelines = slow.with_picks(timelines, picks, *period, each.piece)
     assert not [wrong for each in timelines if (wrong := slow.wrong(each.unit, each.entries))]
 

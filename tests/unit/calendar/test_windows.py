@@ -39,7 +39,7 @@ def test_windows_of_one_demand(
     now = min(now, end - 1)
     search = Search(demand=wanted, start=start, end=end, now=now)
     assert seen([search], timelines) == [
-        slow.most_of(wanted, max(now, start + delay), end + delay, timelines) >= wanted.least
+        slow.most_of(wanted, max(now, start + delay), end + delay, timelines) >= wanted.min_pieces
         for delay in range(LATEST + 1)
     ]
 
@@ -63,7 +63,7 @@ def test_windows_of_two_demands(
 def test_windows_do_not_mind_what_is_past(piece: dict[str, int] | None) -> None:
     unit = Unit(id=1, kind='host', pool='a', capacity={'vcpus': 1})
     busy = Timeline.of(unit, [Entry(0, 3, 0, piece), Entry(6, 8, 0, piece)])
-    demand = Demand(kind='host', least=1, most=1, piece=piece)
+    demand = Demand(kind='host', min_pieces=1, max_pieces=1, piece=piece)
     rooms = [
         seen([Search(demand=demand, start=2, end=5, now=now)], [busy]).index(True)
         for now in (2, 3, 4)
@@ -76,7 +76,7 @@ def test_windows_are_given_up_after_so_many_looks() -> None:
     unit = Unit(id=1, kind='host', pool='a', capacity={'vcpus': 1})
     busy = Timeline.of(unit, [Entry(time, time + 1, 0, {'vcpus': 1}) for time in range(9)])
     search = Search(
-        demand=Demand(kind='host', least=1, most=1, piece={'vcpus': 1}), start=0, end=2
+        demand=Demand(kind='host', min_pieces=1, max_pieces=1, piece={'vcpus': 1}), start=0, end=2
     )
     assert seen([search], [busy], looks=20).index(True) == 9
     assert not any(seen([search], [busy], looks=5))

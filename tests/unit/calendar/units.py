@@ -25,7 +25,7 @@ def timeline(number: int, *entries: tuple[int, int], **values: Any) -> Timeline:
 
 
 def demand(least: int = 1, most: int | None = None, **more: Any) -> Demand:
-    return Demand(kind='host', least=least, most=most or least, **more)
+    return Demand(kind='host', min_pieces=least, max_pieces=most or least, **more)
 
 
 def search(wanted: Demand, start: int = 10, end: int = 20, **more: Any) -> Search:

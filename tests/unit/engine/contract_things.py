@@ -203,7 +203,7 @@ class PromisedThings(Others):
         return {'servers': 1}
 
     def wanted(self, reservation: model.Reservation) -> AllocationRequest:
-        demand = Demand(kind='room', least=1, most=1)
+        demand = Demand(kind='room', min_pieces=1, max_pieces=1)
         return AllocationRequest(
             reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
         )

@@ -16,7 +16,7 @@ from tests.support.world import NOON
 
 
 def _wanted(reservation: Any) -> AllocationRequest:
-    demand = Demand(kind='host', least=1, most=1)
+    demand = Demand(kind='host', min_pieces=1, max_pieces=1)
     return AllocationRequest(reservation_id=reservation.id, demand=demand, field='min')
 
 
