@@ -18,11 +18,15 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_common.microseconds import delta_to_microseconds, from_microseconds, to_microseconds
-from climate_core.calendar import transaction
 from climate_core.calendar.calendar_reads import CalendarReads, searches_for
 from climate_core.calendar.model import AllocationRequest, NewAllocation, RetainedAllocation, Unit
 from climate_core.calendar.search import AllocationChoice, Search
-from climate_core.calendar.transaction import CalendarTransaction
+from climate_core.calendar.transaction import (
+    CalendarTransaction,
+    moves_end,
+    shift_next_start,
+    start_later,
+)
 from climate_core.db import calendar
 from climate_core.db.calendar import StoredAllocation
 from climate_core.db.engine import DATABASE_ERRORS, Stale
@@ -56,22 +60,22 @@ class Calendar(CalendarReads):
         :raises climate_core.exceptions.NotEnough: capacity is insufficient
         :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
-        work = self._work(session)
-        searches = self._scattered(searches_for(work.now, requests, start, end))
-        found = self._find_proposed(work, searches, proposed)
+        transaction = self._transaction(session)
+        searches = self._scattered(searches_for(transaction.now, requests, start, end))
+        found = self._find_proposed(transaction, searches, proposed)
         if found is None:
-            found = self._find(work, requests, searches, forced_available=forced_available)
+            found = self._find(transaction, requests, searches, forced_available=forced_available)
         added = [
             _new_allocation(request, search, choice)
             for request, search, choices in zip(requests, searches, found, strict=True)
             for choice in choices
         ]
-        self._write(work, added=added)
+        self._write(transaction, added=added)
         return added
 
     def get_unit(self, session: orm.Session, unit_id: int) -> Unit:
         """Return a unit that this transaction has allocated."""
-        return self._work(session).unit(unit_id)
+        return self._transaction(session).unit(unit_id)
 
     def reallocate(
         self,
@@ -92,7 +96,7 @@ class Calendar(CalendarReads):
         :raises climate_core.exceptions.NotEnough: capacity is insufficient; nothing is changed
         :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
-        work = self._work(session)
+        transaction = self._transaction(session)
         own = self._own(session, requests)
         searches = [
             dataclasses.replace(
@@ -103,10 +107,10 @@ class Calendar(CalendarReads):
                 keep=keep,
             )
             for request, search in zip(
-                requests, searches_for(work.now, requests, start, end), strict=True
+                requests, searches_for(transaction.now, requests, start, end), strict=True
             )
         ]
-        return self._change(work, requests, searches, own, less=less)
+        return self._change(transaction, requests, searches, own, less=less)
 
     def replace_unit(
         self, session: orm.Session, request: AllocationRequest, unit_id: int
@@ -120,7 +124,7 @@ class Calendar(CalendarReads):
         :raises climate_core.exceptions.NotEnough: no other unit is free; nothing is changed
         :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
-        work = self._work(session)
+        transaction = self._transaction(session)
         own = self._own(session, [request])
         rows = own[request.reservation_id]
         lost = [row for row in rows if row.unit_id == unit_id]
@@ -135,9 +139,9 @@ class Calendar(CalendarReads):
             own=_choices(row for row in rows if row.unit_id != unit_id),
             keep=True,
             firm=True,
-            now=work.now,
+            now=transaction.now,
         )
-        return self._change(work, [request], [search], own, excluded=unit_id)
+        return self._change(transaction, [request], [search], own, excluded=unit_id)
 
     def release(
         self,
@@ -161,7 +165,7 @@ class Calendar(CalendarReads):
             row
             for row in own
             if row.start < begin
-            and transaction.moves_end(row, begin, end, row.unit_id in used[row.reservation_id])
+            and moves_end(row, begin, end, row.unit_id in used[row.reservation_id])
         ]
         if not gone and not old:
             return
@@ -171,13 +175,13 @@ class Calendar(CalendarReads):
         for released in (True, None):
             alike = [row for row in ended if bool(row.released) is bool(released)]
             calendar.end_allocations(session, alike, now + after, released)
-        waiting, earlier = transaction.shift_next_start(session, old, end)
+        waiting, earlier = shift_next_start(session, old, end)
         gone, ended = [*gone, *waiting], [*ended, *earlier]
-        work = session.info.get(self._index)
-        if work is None:
+        transaction = session.info.get(self._index)
+        if transaction is None:
             session.info.setdefault(self, []).append((gone, ended))
         else:
-            work.freed(gone, ended)
+            transaction.add_released(gone, ended)
 
     def extend(
         self, session: orm.Session, used: Mapping[str, Collection[int]], until: datetime
@@ -198,18 +202,21 @@ class Calendar(CalendarReads):
         ]
         if not kept:
             return
-        work = self._work(session)
+        transaction = self._transaction(session)
         whole = {row.unit_id: row.end for row in kept if row.piece is None}
         first = from_microseconds(min(whole.values(), default=last))
         found = calendar.allocations_starting(session, whole, first, until) if whole else []
         later = [row for row in found if row.start >= whole[row.unit_id]]
-        work.check_starting(whole, last, later)
-        added = [transaction.start_later(row, last) for row in later]
+        transaction.check_starting(whole, last, later)
+        added = [start_later(row, last) for row in later]
         longer = [
-            row._replace(end=last if row.piece is None else work.lasts(row, last)) for row in kept
+            row._replace(
+                end=last if row.piece is None else transaction.extensible_until(row, last)
+            )
+            for row in kept
         ]
         ended = [new for new, old in zip(longer, kept, strict=True) if new != old]
-        self._write(work, gone=later, ended=ended, added=added)
+        self._write(transaction, gone=later, ended=ended, added=added)
 
     def _own(
         self, session: orm.Session, requests: Sequence[AllocationRequest]
@@ -225,7 +232,7 @@ class Calendar(CalendarReads):
 
     def _change(
         self,
-        work: CalendarTransaction,
+        transaction: CalendarTransaction,
         requests: Sequence[AllocationRequest],
         searches: Sequence[Search],
         own: collections.defaultdict[str, list[StoredAllocation]],
@@ -233,7 +240,7 @@ class Calendar(CalendarReads):
         less: Mapping[str, RetainedAllocation] = MappingProxyType({}),
     ) -> list[NewAllocation]:
         rows = [row for rows in own.values() for row in rows]
-        found = self._find(work, requests, self._scattered(searches), rows, excluded)
+        found = self._find(transaction, requests, self._scattered(searches), rows, excluded)
         gone, ended, added = [], [], []
         for request, search, choices in zip(requests, searches, found, strict=True):
             before = {row.unit_id: row for row in own[request.reservation_id]}
@@ -248,12 +255,12 @@ class Calendar(CalendarReads):
                 if old is not None:
                     gone.append(old)
             for old in before.values():
-                if old.start > work.now:
+                if old.start > transaction.now:
                     gone.append(old)
                 else:
-                    end = min(old.end, work.now + cleaned)
+                    end = min(old.end, transaction.now + cleaned)
                     ended.append(old._replace(end=end, released=True))
-        self._write(work, gone, ended, added)
+        self._write(transaction, gone, ended, added)
         return added
 
     def _scattered(self, searches: Sequence[Search]) -> list[Search]:
@@ -263,13 +270,13 @@ class Calendar(CalendarReads):
 
     def _write(
         self,
-        work: CalendarTransaction,
+        transaction: CalendarTransaction,
         gone: Sequence[StoredAllocation] = (),
         ended: Sequence[StoredAllocation] = (),
         added: Sequence[NewAllocation] = (),
     ) -> None:
         try:
-            work.write(gone, ended, added)
+            transaction.write(gone, ended, added)
         except Stale:
             self._thread.lost = min(_MAX_LOST_RACES, getattr(self._thread, 'lost', 0) + 1)
             raise

@@ -120,9 +120,11 @@ class CalendarReads:
         :raises climate_core.exceptions.NotEnough: capacity is insufficient
         """
         with self._database.reader() as session:
-            work = self._work(session)
+            transaction = self._transaction(session)
             try:
-                self._find(work, requests, searches_for(work.now, requests, start, end))
+                self._find(
+                    transaction, requests, searches_for(transaction.now, requests, start, end)
+                )
             except TransactionRejected as exc:
                 refused = exc
             else:
@@ -142,12 +144,12 @@ class CalendarReads:
         :returns: their ids; nothing if capacity is insufficient without all of them, too
         """
         with self._database.reader() as session:
-            work = self._work(session)
-            work.verify()
-            searches = searches_for(work.now, requests, start, end)
+            transaction = self._transaction(session)
+            transaction.verify()
+            searches = searches_for(transaction.now, requests, start, end)
 
             def is_enough(leases: Sequence[str]) -> bool:
-                timelines_of = work.timeline_source(
+                timelines_of = transaction.timeline_source(
                     [row for lease_id in leases for row in preemptible[lease_id]]
                 )
                 return find_missing(searches, timelines_of, self._rng) is None
@@ -162,10 +164,10 @@ class CalendarReads:
         :returns: how many, and the ids of the units that would do if they were available
         """
         with self._database.reader() as session:
-            work = self._work(session)
-            work.verify()
-        timelines_of, demand = work.timeline_source(), request.demand
-        searches = searches_for(work.now, [request], start, end)
+            transaction = self._transaction(session)
+            transaction.verify()
+        timelines_of, demand = transaction.timeline_source(), request.demand
+        searches = searches_for(transaction.now, [request], start, end)
         missing = find_missing(searches, timelines_of, self._rng)
         units = (timeline.unit for timeline in timelines_of(demand.kind))
         closed = {unit.id for unit in units if not unit.available and demand.matches(unit)}
@@ -212,15 +214,15 @@ class CalendarReads:
             or property
         """
         with self._database.reader() as session:
-            work = self._work(session)
-            work.verify()
-        searches = searches_for(work.now, requests, earliest, earliest + length)
+            transaction = self._transaction(session)
+            transaction.verify()
+        searches = searches_for(transaction.now, requests, earliest, earliest + length)
         most = delta_to_microseconds(latest - earliest - length)
         found = []
         first = to_microseconds(earliest)
         budget = windows.SearchBudget(MAX_CHECKS)
         for delay, is_sufficient in windows.capacity_changes(
-            searches, work.timeline_source(), most, self._rng, budget
+            searches, transaction.timeline_source(), most, self._rng, budget
         ):
             if is_sufficient:
                 begin = from_microseconds(first + delay)
@@ -228,7 +230,9 @@ class CalendarReads:
                 if len(found) == limit:
                     break
         if not found:
-            rejected = RejectedRequest(requests, searches, work.timeline_source(), self._rng)
+            rejected = RejectedRequest(
+                requests, searches, transaction.timeline_source(), self._rng
+            )
             for index in range(len(requests)):
                 error = rejected.find_error(index)
                 if error is not None:
@@ -241,51 +245,56 @@ class CalendarReads:
         Of a project with very many queued leases the last are not searched, and not yielded.
         """
         with self._database.reader() as session:
-            work = self._work(session)
-            work.verify()
+            transaction = self._transaction(session)
+            transaction.verify()
         searched = [
             windows.QueuedSearch(
-                searches_for(work.now, lease.wanted, lease.start, lease.end),
+                searches_for(transaction.now, lease.wanted, lease.start, lease.end),
                 delta_to_microseconds(lease.latest),
                 lease.project_id,
                 lease.turn,
             )
             for lease in queued
         ]
-        yield from windows.backfill(searched, work.timeline_source(), self._rng, MAX_CHECKS)
+        yield from windows.backfill(searched, transaction.timeline_source(), self._rng, MAX_CHECKS)
 
-    def _work(self, session: orm.Session) -> CalendarTransaction:
+    def _transaction(self, session: orm.Session) -> CalendarTransaction:
         """Return the view of a transaction, which all calls in the transaction share."""
-        work: CalendarTransaction | None = session.info.get(self._index)
-        if work is not None:
-            return work
+        transaction: CalendarTransaction | None = session.info.get(self._index)
+        if transaction is not None:
+            return transaction
         freed = session.info.get(self, ())
         if freed:
             # The index must not read what this transaction wrote.
             with self._database.reader() as other:
-                work = CalendarTransaction(self._index, session, other)
+                transaction = CalendarTransaction(self._index, session, other)
         else:
-            work = CalendarTransaction(self._index, session)
-        session.info[self._index] = work
+            transaction = CalendarTransaction(self._index, session)
+        session.info[self._index] = transaction
         for gone, ended in freed:
-            work.freed(gone, ended)
-        return work
+            transaction.add_released(gone, ended)
+        return transaction
 
     def _find_proposed(
-        self, work: CalendarTransaction, searches: Sequence[Search], proposed: Collection[int]
+        self,
+        transaction: CalendarTransaction,
+        searches: Sequence[Search],
+        proposed: Collection[int],
     ) -> list[list[AllocationChoice]] | None:
         """Choose among proposed units; None if the search must include all units."""
         if not proposed or getattr(self._thread, 'lost', 0) > 0:
             return None
         try:
-            found = choose_units_jointly(searches, work.among(proposed), self._rng)
+            found = choose_units_jointly(
+                searches, transaction.source_of_units(proposed), self._rng
+            )
         except InsufficientCapacity:
             return None
         return found if _is_complete(searches, found) else None
 
     def _find(
         self,
-        work: CalendarTransaction,
+        transaction: CalendarTransaction,
         requests: Sequence[AllocationRequest],
         searches: Sequence[Search],
         own: Sequence[StoredAllocation] = (),
@@ -305,14 +314,14 @@ class CalendarReads:
             for choice in search.own.values()
         )
         timelines_of = _force_available(
-            work.timeline_source(own, excluded, open_lanes), forced_available
+            transaction.timeline_source(own, excluded, open_lanes), forced_available
         )
         try:
             return choose_units_jointly(searches, timelines_of, self._rng)
         except InsufficientCapacity as exc:
             missing = exc
-        if not work.verified and work.verify():
-            return self._find(work, requests, searches, own, excluded, forced_available)
+        if not transaction.verified and transaction.verify():
+            return self._find(transaction, requests, searches, own, excluded, forced_available)
         self._thread.lost = 0
         blamed = requests[missing.index].reservation_id
         ends = [row.end for row in own if row.reservation_id == blamed]

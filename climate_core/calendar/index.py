@@ -28,7 +28,7 @@ from climate_core.db.calendar import COMMIT_DELAY
 
 
 class Snapshot:
-    """All timelines at one time, by the ids of the units and by their kinds. It never changes."""
+    """All timelines at one time, by unit id and by kind. It never changes."""
 
     def __init__(self, timelines: Mapping[int, Timeline]) -> None:
         self.timelines = timelines
@@ -40,7 +40,7 @@ class Snapshot:
             of_kind.append(each)
 
     def changed(self, new: Mapping[int, Timeline], gone: Collection[int]) -> 'Snapshot':
-        """Return what is to be seen with new timelines and without some units."""
+        """Return a snapshot with new timelines and without deleted units."""
         timelines = {**self.timelines, **new}
         if gone or len(timelines) > len(self.timelines):
             return Snapshot({key: each for key, each in timelines.items() if key not in gone})
@@ -55,56 +55,56 @@ class Snapshot:
 
     @functools.cached_property
     def totals(self) -> calendar.Totals:
-        """Return what the database says of the same units."""
+        """Return the totals that the database has of the same units."""
         units = [each.unit for each in self.timelines.values()]
         last = max((each.id for each in units), default=0)
         return calendar.Totals(len(units), last, sum(each.generation for each in units))
 
 
 class Index:
-    """Reads snapshots of the calendar. Any thread may use it."""
+    """The latest snapshot of the calendar. Threads may share it."""
 
     def __init__(self) -> None:
-        self._first = threading.Lock()
+        self._load_lock = threading.Lock()
         self._lock = threading.Lock()
         self._seen: datetime.datetime | None = None
         self._snapshot = Snapshot({})
-        #: Generations of units that changed since :data:`LATE` before ``_seen``, and when.
+        #: Generations of units that changed within :data:`COMMIT_DELAY` before ``_seen``, and when.
         self._recent: dict[int, tuple[datetime.datetime, int]] = {}
-        self._doubtful: set[int] = set()
-        self._doubted = False
-        self._shapes: dict[tuple[str, int], Mapping[str, int]] = {}
+        self._stale_units: set[int] = set()
+        self._must_verify = False
+        self._known_amounts: dict[tuple[str, int], Mapping[str, int]] = {}
 
     def refresh(self, session: orm.Session) -> tuple[datetime.datetime, bool]:
-        """Read what changed since the last time.
+        """Read the changes since the last time.
 
         One statement, and one more if something did.
 
         :returns: the time by the clock of the database, and whether nothing is missing
         """
         if self._seen is None:
-            with self._first:
+            with self._load_lock:
                 if self._seen is None:
                     return self._load(session), True
         with self._lock:
             assert self._seen is not None  # nosec B101 # for mypy: it holds already
-            seen, doubted, self._doubted = self._seen, self._doubted, False
-            doubtful, self._doubtful = self._doubtful, set()
+            seen, must_verify, self._must_verify = self._seen, self._must_verify, False
+            stale, self._stale_units = self._stale_units, set()
             known = {unit_id: each for unit_id, (_, each) in self._recent.items()}
         now, found = calendar.read_changed_units(session, seen, known)
         changed = [row for row in found if self._is_newer(row[0], row[1])]
         if changed:
-            self._read(session, changed, now)
-        if doubtful:
-            self._reload(session, doubtful, now)
-        if doubted:
+            self._read_newer(session, changed, now)
+        if stale:
+            self._reload(session, stale, now)
+        if must_verify:
             self.verify(session)
         with self._lock:
             self._seen = max(now, self._seen)
             horizon = self._seen - datetime.timedelta(seconds=COMMIT_DELAY)
             while self._recent and next(iter(self._recent.values()))[0] <= horizon:
                 del self._recent[next(iter(self._recent))]
-        return now, doubted
+        return now, must_verify
 
     def verify(self, session: orm.Session) -> bool:
         """Read the changes that :meth:`refresh` missed; return whether there were any.
@@ -121,20 +121,20 @@ class Index:
         self._reload(session, wrong | (have.keys() - there.keys()), self._seen)
         return True
 
-    def doubt(self, unit_ids: Collection[int] = ()) -> None:
+    def mark_stale(self, unit_ids: Collection[int] = ()) -> None:
         """Mark units to be read again at the next refresh; without any, all are verified."""
         with self._lock:
-            self._doubtful.update(unit_ids)
-            self._doubted = self._doubted or not unit_ids
+            self._stale_units.update(unit_ids)
+            self._must_verify = self._must_verify or not unit_ids
 
-    def learn(self, written: Mapping[int, Timeline]) -> None:
-        """Take over committed changes of units whose generations were guarded."""
+    def store_committed(self, written: Mapping[int, Timeline]) -> None:
+        """Store committed changes of units whose generations were guarded."""
         with self._lock:
             assert self._seen is not None, 'refresh comes first'  # nosec B101 # for mypy: it holds already
             newer = {
                 unit_id: each
                 for unit_id, each in written.items()
-                # One that is gone meanwhile stays so.
+                # A unit that was deleted concurrently stays deleted.
                 if unit_id in self._snapshot.timelines
                 and self._is_newer(unit_id, each.unit.generation)
             }
@@ -148,7 +148,7 @@ class Index:
 
     @property
     def snapshot(self) -> Snapshot:
-        """Return what is known now."""
+        """Return the latest snapshot."""
         return self._snapshot
 
     def _load(self, session: orm.Session) -> datetime.datetime:
@@ -156,17 +156,23 @@ class Index:
         # The units come first: an allocation that is made after that comes with a generation that
         # is too old, and its unit is read again.
         found = calendar.read_units(session)
-        new = self._made(found, calendar.read_all_allocations(session, [row[0] for row in found]))
+        new = self._build_timelines(
+            found, calendar.read_all_allocations(session, [row[0] for row in found])
+        )
         with self._lock:
             self._snapshot = Snapshot(new)
             self._seen = now
         return now
 
-    def _read(self, session: orm.Session, found: Sequence[Any], now: datetime.datetime) -> None:
+    def _read_newer(
+        self, session: orm.Session, found: Sequence[Any], now: datetime.datetime
+    ) -> None:
         """Read the allocations of units that were read because they are newer."""
-        new = self._made(found, calendar.read_allocations(session, [row[0] for row in found]))
+        new = self._build_timelines(
+            found, calendar.read_allocations(session, [row[0] for row in found])
+        )
         with self._lock:
-            # Others may have been faster, whose transaction began later.
+            # Another thread, whose transaction began later, may have stored them first.
             newer = {
                 unit_id: each
                 for unit_id, each in new.items()
@@ -177,9 +183,11 @@ class Index:
     def _reload(
         self, session: orm.Session, unit_ids: Collection[int], now: datetime.datetime
     ) -> None:
-        """Read units whatever is known of them; those that are gone vanish."""
+        """Read units whatever is known of them; forget deleted units."""
         found = calendar.read_units(session, unit_ids)
-        new = self._made(found, calendar.read_allocations(session, [row[0] for row in found]))
+        new = self._build_timelines(
+            found, calendar.read_allocations(session, [row[0] for row in found])
+        )
         with self._lock:
             self._store(new, now, set(unit_ids) - new.keys())
 
@@ -187,15 +195,15 @@ class Index:
         have = self._snapshot.timelines.get(unit_id)
         return have is None or generation > have.unit.generation
 
-    def _made(
+    def _build_timelines(
         self, found: Sequence[Any], allocations: Iterable[calendar.AllocationColumns]
     ) -> dict[int, Timeline]:
         """Return the timelines of units, from the rows of the units and their allocations."""
-        made = {row[0]: Timeline(self._unit(row)) for row in found}
+        made = {row[0]: Timeline(self._unit_of(row)) for row in found}
         for each in allocations:
             # An allocation of a unit that was not read is read the next time.
             if each.unit_id in made:
-                unit, taken = made[each.unit_id].unit, self._amounts(each)
+                unit, taken = made[each.unit_id].unit, self._amounts_of(each)
                 made[unit.id] = Timeline(unit, each.starts, each.ends, each.lanes, taken)
         return made
 
@@ -212,7 +220,7 @@ class Index:
             self._recent[unit_id] = now, each.unit.generation
         self._snapshot = self._snapshot.changed(new, gone)
 
-    def _unit(self, row: Any) -> Unit:
+    def _unit_of(self, row: Any) -> Unit:
         (
             unit_id,
             generation,
@@ -230,7 +238,7 @@ class Index:
             kind=sys.intern(kind),
             pool=sys.intern(pool),
             available=bool(available) and lanes > 0,
-            capacity=self._shared(capacity),
+            capacity=self._share_amounts(capacity),
             lanes=lanes,
             asleep=bool(asleep),
             properties=json.loads(properties, object_pairs_hook=_interned),
@@ -238,25 +246,29 @@ class Index:
             generation=generation,
         )
 
-    def _amounts(self, columns: calendar.AllocationColumns) -> Sequence[Mapping[str, int] | None]:
-        """Return what is taken, the same object for the same."""
+    def _amounts_of(
+        self, columns: calendar.AllocationColumns
+    ) -> Sequence[Mapping[str, int] | None]:
+        """Return the allocated amounts: the same object for the same amounts."""
         if not any(columns.piece):
             return ()
         return [
-            None if piece is None else self._shared(piece, count)
+            None if piece is None else self._share_amounts(piece, count)
             for piece, count in zip(columns.piece, columns.pieces, strict=True)
         ]
 
-    def _shared(self, text: str, pieces: int = 1) -> Mapping[str, int]:
-        """Return amounts of JSON, the same object for the same text: there are few of them."""
-        found = self._shapes.get((text, pieces))
+    def _share_amounts(self, text: str, pieces: int = 1) -> Mapping[str, int]:
+        """Return amounts from JSON: the same object for the same text, since few differ."""
+        found = self._known_amounts.get((text, pieces))
         if found is None:
-            found = self._shapes[text, pieces] = total_amounts(pieces, json.loads(text)) or {}
+            found = self._known_amounts[text, pieces] = (
+                total_amounts(pieces, json.loads(text)) or {}
+            )
         return found
 
 
 def _interned(pairs: Iterable[tuple[str, Any]]) -> Mapping[str, Any]:
-    """Keep names and texts of properties once for all units."""
+    """Store names and texts of properties once for all units."""
     return {
         sys.intern(name): sys.intern(each) if type(each) is str else each for name, each in pairs
     }

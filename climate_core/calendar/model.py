@@ -109,19 +109,19 @@ class Shortage(NamedTuple):
 class Demand:
     """The demand of a reservation on the units of a kind.
 
-    :param least: minimum number of pieces
-    :param most: number of pieces if there is sufficient capacity
+    :param min_pieces: minimum number of pieces
+    :param max_pieces: number of pieces if there is sufficient capacity
     :param piece: the amounts of one piece; None: a piece is a whole unit
-    :param most_per_unit: maximum number of pieces of one unit; None: as many as fit
-    :param one_unit: whether all pieces are of the same unit
+    :param max_per_unit: maximum number of pieces of one unit; None: as many as fit
+    :param single_unit: whether all pieces are of the same unit
     :param matches: returns whether a unit satisfies it, by its pool and properties
     :param pool: the required pool, which the field ``pool`` of the request names
     :param admits: returns whether the project may use a unit at all
-    :param names: name of a property that it checks -> the field of the request that names it
-    :param unknown: the error for a property that no unit has
-    :param named: whether the request names its units
-    :param name: returns the name of a unit for users; None: users know no name
-    :param lacking: returns what is requested and some of the units lack
+    :param property_fields: property that it checks -> the field of the request that names it
+    :param unknown_property: the error for a property that no unit has
+    :param names_units: whether the request names its units
+    :param unit_name: returns the name of a unit for users; None: users know no name
+    :param find_shortage: returns what is requested and some of the units lack
     """
 
     kind: str

@@ -265,7 +265,7 @@ def _retained(search: Search, timelines: Sequence[Timeline]) -> dict[int, Alloca
 def _stays(search: Search, timeline: Timeline, choice: AllocationChoice) -> bool:
     begin, end, piece = search.begin, search.end, search.demand.piece
     return (
-        timeline.lane(begin, end, choice.lane) == choice.lane
+        timeline.find_lane(begin, end, choice.lane) == choice.lane
         and timeline.fits(begin, end, piece, choice.pieces) >= choice.pieces
     )
 
@@ -275,8 +275,8 @@ def _choose_lane(search: Search, timeline: Timeline) -> int:
     liked = own.lane if own else None
     if own is None and search.demand.piece is None:
         # Not the lane of the allocation right before or after: that runs during the preparation.
-        liked = timeline.lane(search.begin - LANE_MARGIN, search.end + LANE_MARGIN)
-    lane = timeline.lane(search.begin, search.end, liked)
+        liked = timeline.find_lane(search.begin - LANE_MARGIN, search.end + LANE_MARGIN)
+    lane = timeline.find_lane(search.begin, search.end, liked)
     assert lane is not None, 'a unit without a free lane is no candidate'  # nosec B101 # for mypy: it holds already
     return lane
 

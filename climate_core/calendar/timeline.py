@@ -60,7 +60,16 @@ class Timeline:
     :ivar longest: how long the longest gap between two allocations is
     """
 
-    __slots__ = ('_amounts', '_ends', '_lanes', '_over', 'longest', 'reach', 'starts', 'unit')
+    __slots__ = (
+        '_amounts',
+        '_ends',
+        '_lanes',
+        '_overcommitted_until',
+        'longest',
+        'reach',
+        'starts',
+        'unit',
+    )
 
     def __init__(
         self,
@@ -81,7 +90,7 @@ class Timeline:
         self.reach = array('q', (NEVER, *itertools.accumulate(ends, max)))
         gaps = map(operator.sub, starts[1:], self.reach[1:])
         self.longest = max(0, max(gaps, default=0))
-        self._over: int | None = None
+        self._overcommitted_until: int | None = None
 
     @classmethod
     def of(cls, unit: Unit, entries: Iterable[Entry]) -> 'Timeline':
@@ -100,7 +109,7 @@ class Timeline:
 
         A unit without any capacity is only withheld for a time.
         """
-        if self._over is None:
+        if self._overcommitted_until is None:
             capacity = self.unit.capacity
             shared = self._amounts is not None and any(capacity.values())
             ends = (
@@ -108,8 +117,8 @@ class Timeline:
                 for _, end, used in usage_levels(self.entries if shared else ())
                 if any(used[name] > capacity.get(name, 0) for name in used)
             )
-            self._over = max(ends, default=NEVER)
-        return self._over
+            self._overcommitted_until = max(ends, default=NEVER)
+        return self._overcommitted_until
 
     def changed(
         self, unit: Unit, without: Collection[Entry] = (), added: Iterable[Entry] = ()
@@ -122,7 +131,7 @@ class Timeline:
         kept = [each for each in self.entries if (each.start, each.lane) not in gone]
         return Timeline.of(unit, [*kept, *added])
 
-    def has(self, entry: Entry) -> bool:
+    def contains(self, entry: Entry) -> bool:
         """Return whether the timeline contains an allocation."""
         first = bisect_left(self.starts, entry.start)
         last = bisect_right(self.starts, entry.start)
@@ -189,14 +198,16 @@ class Timeline:
                 return end
         return entry.start
 
-    def lane(self, start: int, end: int, liked: int | None = None) -> int | None:
+    def find_lane(self, start: int, end: int, liked: int | None = None) -> int | None:
         """Return a lane that is free in an interval; None if none is.
 
         :param liked: the preferred lane; else it is the lowest
         """
         return self._free_lane(self._overlapping(start, end), liked)
 
-    def clear(self, lane: int, start: int, end: int, movable: int) -> list[tuple[Entry, Entry]]:
+    def plan_lane_changes(
+        self, lane: int, start: int, end: int, movable: int
+    ) -> list[tuple[Entry, Entry]]:
         """Find other lanes for the allocations in a lane, as far as other lanes are free.
 
         :param movable: allocations that start before this time stay in their lane
@@ -207,7 +218,7 @@ class Timeline:
         for index in self._overlapping(start, end):
             old = self._entry(index)
             if old.lane == lane and old.start >= movable:
-                free = timeline.lane(old.start, old.end)
+                free = timeline.find_lane(old.start, old.end)
                 if free is not None:
                     new = old._replace(lane=free)
                     moved.append((old, new))

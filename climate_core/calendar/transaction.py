@@ -54,7 +54,7 @@ class CalendarTransaction:
         :raises climate_core.db.engine.Stale: the transaction has written, so it cannot
         """
         if self._written:
-            self._index.doubt()
+            self._index.mark_stale()
             raise Stale('the calendar must be verified')
         missed = self._index.verify(self._session)
         self.verified = True
@@ -81,7 +81,7 @@ class CalendarTransaction:
         self._moved = collections.defaultdict(list)
         for unit_id, lane, start, end in needed:
             timeline = changed[unit_id]
-            moved = timeline.clear(lane, start, end, self.now + _SOON)
+            moved = timeline.plan_lane_changes(lane, start, end, self.now + _SOON)
             self._moved[unit_id] += moved
             changed[unit_id] = timeline.changed(timeline.unit, *zip(*moved, strict=True))
 
@@ -95,7 +95,7 @@ class CalendarTransaction:
 
         return of_kind
 
-    def among(self, unit_ids: Iterable[int]) -> TimelineSource:
+    def source_of_units(self, unit_ids: Iterable[int]) -> TimelineSource:
         """Return a source of the timelines of some units only."""
         self._moved = collections.defaultdict(list)
         known = self._snapshot.timelines
@@ -109,8 +109,8 @@ class CalendarTransaction:
         timelines = {}
         for unit_id, entries in without.items():
             timeline = self._timeline(unit_id)
-            if not all(map(timeline.has, entries)):
-                raise self._doubt([unit_id])
+            if not all(map(timeline.contains, entries)):
+                raise self._stale([unit_id])
             timelines[unit_id] = timeline.changed(timeline.unit, without=entries)
         return timelines
 
@@ -138,9 +138,9 @@ class CalendarTransaction:
             and self._end(ended)
             and calendar.insert_allocations(self._session, _allocation_rows(added, generations))
         ):
-            raise self._doubt(touched)
+            raise self._stale(touched)
         if not self._written:
-            after_commit(self._session, self._learn)
+            after_commit(self._session, self._publish)
         self._apply(gone, ended, added)
 
     def unit(self, unit_id: int) -> Unit:
@@ -167,9 +167,9 @@ class CalendarTransaction:
         }
         seen = {(each.unit_id, each.start, each.end, each.lane) for each in found}
         if known != {each for each in seen if each[2] > self.now}:
-            raise self._doubt(sorted(ends))
+            raise self._stale(sorted(ends))
 
-    def lasts(self, own: calendar.StoredAllocation, until: int) -> int:
+    def extensible_until(self, own: calendar.StoredAllocation, until: int) -> int:
         """Return how long an allocation can be extended beside the other allocations.
 
         :param until: the end at most
@@ -178,7 +178,7 @@ class CalendarTransaction:
         kept = timeline.changed(timeline.unit, without=[stored_entry(own)])
         return kept.fits_until(stored_entry(own)._replace(start=max(own.end, self.now), end=until))
 
-    def freed(
+    def add_released(
         self, gone: Sequence[calendar.StoredAllocation], ended: Sequence[calendar.StoredAllocation]
     ) -> None:
         """Add what this transaction has released without this view.
@@ -189,10 +189,10 @@ class CalendarTransaction:
         self._guarded = False
         self._apply(gone, ended)
 
-    def _learn(self) -> None:
+    def _publish(self) -> None:
         """Pass the committed changes to the index, which then need not read them."""
         if self._guarded:
-            self._index.learn(self._written)
+            self._index.store_committed(self._written)
 
     def _apply(
         self,
@@ -240,11 +240,11 @@ class CalendarTransaction:
     def _timeline(self, unit_id: int) -> Timeline:
         found = self._written.get(unit_id) or self._snapshot.timelines.get(unit_id)
         if found is None:
-            raise self._doubt([unit_id])
+            raise self._stale([unit_id])
         return found
 
-    def _doubt(self, unit_ids: Sequence[int]) -> Stale:
-        self._index.doubt(unit_ids)
+    def _stale(self, unit_ids: Sequence[int]) -> Stale:
+        self._index.mark_stale(unit_ids)
         return Stale(f'units {unit_ids[:10]}')
 
 

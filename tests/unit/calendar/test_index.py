@@ -126,7 +126,7 @@ def test_first_reading_is_what_single_units_are_read_as(any_hall: Hall) -> None:
     for unit in ids:
         hall.change_unit(unit)
     hall.database.read(whole.refresh)
-    single.doubt(ids)
+    single.mark_stale(ids)
     hall.database.read(single.refresh)
     hall.database.read(single.refresh)
     mine, read = whole.snapshot.timelines, single.snapshot.timelines

@@ -113,7 +113,7 @@ def test_fits_of_what_the_unit_does_not_have() -> None:
 def test_lane_that_is_liked_is_taken_if_it_is_free(
     liked: int | None, start: int, lane: int
 ) -> None:
-    assert shared((0, 5, 0, 1)).lane(start, 9, liked) == lane
+    assert shared((0, 5, 0, 1)).find_lane(start, 9, liked) == lane
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_lane_that_is_liked_is_taken_if_it_is_free(
 def test_clear_moves_promises_to_other_lanes(
     entries: list[tuple[int, int, int, int]], lanes: dict[int, int]
 ) -> None:
-    moved = shared(*entries).clear(0, 2, 9, movable=4)
+    moved = shared(*entries).plan_lane_changes(0, 2, 9, movable=4)
     assert {old.start: new.lane for old, new in moved} == lanes
     assert all(old == new._replace(lane=0) for old, new in moved)
 
@@ -151,5 +151,9 @@ def test_changed_timeline_has_the_added_and_not_the_removed_entries() -> None:
     added = Entry(40, 50, 0)
     changed = TWO.changed(unit(generation=1), without=[Entry(10, 15)], added=[added])
     assert changed.entries == [Entry(20, 30), added]
-    assert (changed.unit.generation, changed.has(added), TWO.has(added)) == (1, True, False)
-    assert not changed.has(Entry(40, 51))
+    assert (changed.unit.generation, changed.contains(added), TWO.contains(added)) == (
+        1,
+        True,
+        False,
+    )
+    assert not changed.contains(Entry(40, 51))
