@@ -324,9 +324,7 @@ class RejectedRequest:
 
     @property
     def _cost(self) -> int:
-        """Return what one search costs: it checks all units, which is quick for each unit."""
-        units = sum(len(self.timelines_of(search.demand.kind)) for search in self.searches)
-        return units // windows.UNITS_PER_CHECK
+        return windows.search_cost(self.searches, self.timelines_of)
 
     def _only(self, indexes: Sequence[int]) -> 'RejectedRequest':
         """Return a part of the requests."""

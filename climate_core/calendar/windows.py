@@ -31,7 +31,7 @@ from climate_core.calendar.timeline import Timeline
 from climate_core.concurrency import check_deadline
 
 #: A search through this number of units takes as long as one check of a unit.
-UNITS_PER_CHECK = 4
+_UNITS_PER_CHECK = 4
 
 
 class SearchBudget:
@@ -53,6 +53,12 @@ class SearchBudget:
         return self.left + count > 0
 
 
+def search_cost(searches: Sequence[Search], timelines_of: TimelineSource) -> int:
+    """Return what one search costs of a budget: it checks all units, but quickly."""
+    units = sum(len(timelines_of(search.demand.kind)) for search in searches)
+    return units // _UNITS_PER_CHECK
+
+
 def capacity_changes(
     searches: Sequence[Search],
     timelines_of: TimelineSource,
@@ -68,7 +74,7 @@ def capacity_changes(
     """
     delay: int | None = 0
     is_sufficient = False
-    cost = sum(len(timelines_of(search.demand.kind)) for search in searches) // UNITS_PER_CHECK
+    cost = search_cost(searches, timelines_of)
     while delay is not None and delay <= latest and budget.spend(cost):
         change = _next_start(searches, delay, timelines_of, rng)
         if (change is not None) != is_sufficient:
@@ -85,12 +91,12 @@ def _next_start(
     """Return the delay after which the units chosen now are not free; None: none are chosen."""
     later = [shift_search(each, delay) for each in searches]
     try:
-        found = choose_units_jointly(later, timelines_of, rng)
+        joint_choices = choose_units_jointly(later, timelines_of, rng)
     except InsufficientCapacity:
         return None
     taken = FOREVER
-    for search, picks in zip(later, found, strict=True):
-        chosen = {pick.unit_id for pick in picks}
+    for search, choices in zip(later, joint_choices, strict=True):
+        chosen = {choice.unit_id for choice in choices}
         ours = (each for each in timelines_of(search.demand.kind) if each.unit.id in chosen)
         entered = min((timeline.next_start(search.end) for timeline in ours), default=FOREVER)
         taken = min(taken, entered - search.end)
@@ -288,7 +294,7 @@ def _within_budget(
     numbers = []
     for number in sorted(range(len(queued)), key=lambda place: queued[place].turn):
         lease = queued[number]
-        cost = sum(len(timelines_of(s.demand.kind)) for s in lease.searches) // UNITS_PER_CHECK
+        cost = search_cost(lease.searches, timelines_of)
         if budgets[lease.project_id].spend(cost) or counts[lease.project_id] < _ALWAYS_SEARCHED:
             counts[lease.project_id] += 1
             numbers.append(number)
