@@ -223,8 +223,11 @@ def choose_units(
     chosen = _retained(search, timelines) if search.keep else {}
     missing = demand.max_pieces - _count_pieces(chosen)
     if missing > 0:
-        found = find_candidates(search, timelines, rng)
-        for candidate, pieces in list(_distribution(demand)(search, chosen, found, missing)):
+        candidates = find_candidates(search, timelines, rng)
+        distribute = _spread_out if demand.order == Order.SPREAD else _pack
+        if demand.single_unit:
+            distribute = _choose_one_unit
+        for candidate, pieces in list(distribute(search, chosen, candidates, missing)):
             had = chosen.get(candidate.unit_id) or AllocationChoice(
                 candidate.unit_id, 0, _choose_lane(search, candidate.timeline)
             )
@@ -281,15 +284,6 @@ def _choose_lane(search: Search, timeline: Timeline) -> int:
     return lane
 
 
-def _distribution(
-    demand: Demand,
-) -> Callable[[Search, _Choices, Iterator[Candidate], int], _Shares]:
-    """Return how pieces are distributed among units."""
-    if demand.single_unit:
-        return _choose_one_unit
-    return _spread_out if demand.order == Order.SPREAD else _pack
-
-
 def _max_more_pieces(search: Search, chosen: _Choices, candidate: Candidate) -> int:
     """Return how many more pieces of a unit may be chosen."""
     own, demand = chosen.get(candidate.unit_id), search.demand
@@ -299,8 +293,10 @@ def _max_more_pieces(search: Search, chosen: _Choices, candidate: Candidate) -> 
     return most - (own.pieces if own else 0)
 
 
-def _pack(search: Search, chosen: _Choices, found: Iterator[Candidate], missing: int) -> _Shares:
-    for candidate in found:
+def _pack(
+    search: Search, chosen: _Choices, candidates: Iterator[Candidate], missing: int
+) -> _Shares:
+    for candidate in candidates:
         pieces = min(_max_more_pieces(search, chosen, candidate), missing)
         if pieces > 0:
             yield candidate, pieces
@@ -310,10 +306,10 @@ def _pack(search: Search, chosen: _Choices, found: Iterator[Candidate], missing:
 
 
 def _spread_out(
-    search: Search, chosen: _Choices, found: Iterator[Candidate], missing: int
+    search: Search, chosen: _Choices, candidates: Iterator[Candidate], missing: int
 ) -> _Shares:
     """Distribute the pieces one by one, always to a unit that has the fewest."""
-    listed = list(found)
+    listed = list(candidates)
     queue = []
     for rank, candidate in enumerate(listed):
         own = chosen.get(candidate.unit_id)
@@ -332,10 +328,10 @@ def _spread_out(
 
 
 def _choose_one_unit(
-    search: Search, chosen: _Choices, found: Iterator[Candidate], missing: int
+    search: Search, chosen: _Choices, candidates: Iterator[Candidate], missing: int
 ) -> _Shares:
     best: tuple[Candidate, int] | None = None
-    for candidate in found:
+    for candidate in candidates:
         pieces = min(_max_more_pieces(search, chosen, candidate), missing)
         if pieces > (best[1] if best else 0) and (not chosen or candidate.unit_id in chosen):
             best = candidate, pieces
