@@ -156,7 +156,7 @@ class CalendarReads:
 
             return reclaim.choose_preempted(list(preemptible), is_enough)
 
-    def shortage(
+    def count_missing(
         self, request: AllocationRequest, start: datetime, end: datetime
     ) -> tuple[int, set[int]]:
         """Count the pieces that a reservation lacks.

@@ -100,11 +100,11 @@ class AllocationService:
     def count_shortage(self, lease: model.Lease, now: datetime.datetime) -> tuple[int, set[int]]:
         """Count the missing units of the only reservation of a lease.
 
-        See :meth:`Calendar.shortage`.
+        See :meth:`Calendar.count_missing`.
         """
         (wanted,) = self._read_demands(queueing.pending_reservations(lease), {})
         start, end = queueing.granted_period(lease, now)
-        return self.calendar.shortage(wanted, start, end)
+        return self.calendar.count_missing(wanted, start, end)
 
     def read_waiting_demand(
         self, lease: model.Lease, now: datetime.datetime, turn: int

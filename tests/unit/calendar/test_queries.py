@@ -127,10 +127,10 @@ def test_shortage_has_what_is_missing_and_the_disabled_units_that_would_do(
     hall.units(available=False, capacity={'vcpus': 1})
     big = {'vcpus': 2}
     wanted = demand(4, piece=big, matches=lambda unit: unit.capacity['vcpus'] >= 2)
-    answer = hall.calendar.shortage(hall.wanted('new', wanted), hall.at(0), hall.at(1))
+    answer = hall.calendar.count_missing(hall.wanted('new', wanted), hall.at(0), hall.at(1))
     assert answer == (2, {disabled})
     enough = hall.wanted('new', demand(matches=lambda unit: unit.id == free))
-    assert hall.calendar.shortage(enough, hall.at(0), hall.at(1)) == (0, set())
+    assert hall.calendar.count_missing(enough, hall.at(0), hall.at(1)) == (0, set())
 
 
 def test_preempted_leases_are_those_without_whose_promises_there_is_room(any_hall: Hall) -> None:
