@@ -222,7 +222,7 @@ def test_lost_answer_of_a_commit_leaves_each_lease_once_or_not_at_all(
     write = rush.world.database.write
 
     def lost(function: Any, *args: Any, **kw: Any) -> Any:
-        if getattr(function, '__name__', '') != '_try_all':
+        if getattr(function, '__name__', '') != '_write_all':
             return write(function, *args, **kw)
         if is_committed:
             write(function, *args, **kw)
