@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reservations in the database."""
+"""Reservations in the database: pages, what holds a resource, and their rows."""
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ from climate_core.lease.model import (
     Reservation,
 )
 
-#: Signals that resources were freed, for which leases may wait.
+#: The signal that resources were freed, for which leases may be queued.
 FREED: Final = 'reservations.freed'
 
 _RESERVATION = tables.RESERVATIONS
@@ -41,7 +41,7 @@ SHORT_COLUMNS: Final = tuple(
 )
 #: Bytes of params after which a page ends. One reservation may have 1 MB.
 MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
-#: What a reservation costs beside its params, in such bytes.
+#: Bytes that a reservation costs beside its params.
 _ROW_BYTES: Final = 512
 #: What forecasts read of a specification; of lists only whether they are given.
 _SHORT_FIELDS: Final = frozenset(
@@ -85,7 +85,7 @@ def is_held(resource_type: str) -> sa.ColumnElement[bool]:
 def find_holders(
     session: orm.Session, resource_type: str, resource_ids: Collection[str]
 ) -> list[Reservation]:
-    """Find the reservations that hold resources."""
+    """Read the reservations that hold resources."""
     query = sa.select(*COLUMNS).where(
         is_held(resource_type), _RESERVATION.c.resource_id.in_(resource_ids)
     )
@@ -95,9 +95,9 @@ def find_holders(
 def read_held_page(
     session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
 ) -> list[Reservation]:
-    """Read a page of the reservations of a type that hold their resource, after one by its id.
+    """Read a page of the reservations of a type that hold their resource, by id.
 
-    It ends before its limit at :data:`MAX_PAGE_BYTES`.
+    A page may end before its limit at :data:`MAX_PAGE_BYTES`.
     """
     return _read_page(session, is_held(resource_type), after, limit)
 
@@ -105,7 +105,7 @@ def read_held_page(
 def read_reported_page(
     session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
 ) -> list[Reservation]:
-    """Read such a page of those whose service reported what they hold, not verified yet."""
+    """Read such a page of reservations with amounts that were reported and not verified yet."""
     params = sa.type_coerce(_RESERVATION.c.params, sa.Text)
     is_reported = params.contains(f'"{REPORTED}"', autoescape=True)
     return _read_page(session, sa.and_(is_held(resource_type), is_reported), after, limit)
@@ -125,22 +125,22 @@ def _read_page(
 def _shorten(params: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return params without what only the creation of a resource needs, up to 1 MB of metadata.
 
-    :returns: None if there is nothing of that kind
+    :returns: None if nothing is left out
     """
     short = {name: value for name, value in params.items() if name != SEALED}
     for name in SPECIFICATIONS:
-        said = params.get(name)
-        if isinstance(said, Mapping):
+        specification = params.get(name)
+        if isinstance(specification, Mapping):
             short[name] = {
                 key: [] if isinstance(value, list) else value
-                for key, value in said.items()
+                for key, value in specification.items()
                 if key in _SHORT_FIELDS
             }
     return None if short == params else short
 
 
 def filter_holding(session: orm.Session, ids: Collection[str]) -> set[str]:
-    """Return which of these reservations hold their resource."""
+    """Return which of some reservations hold their resource."""
     query = sa.select(_RESERVATION.c.id).where(
         _RESERVATION.c.id.in_(ids), _RESERVATION.c.hold == 1
     )
@@ -174,7 +174,7 @@ def update(session: orm.Session, changes: Sequence[tuple[Reservation, Reservatio
     groups: dict[tuple[str, str], tuple[dict[str, Any], list[str]]] = {}
     for before, after in changes:
         values = rows.difference(to_row(after), to_row(before))
-        # What is sealed is bound to its lease.
+        # Sealed metadata is bound to its lease.
         is_bound = secrets.has_metadata(values.get('params', {}))
         key = before.lease_id if is_bound else '', repr(sorted(values.items()))
         groups.setdefault(key, (values, []))[1].append(before.id)
@@ -189,10 +189,9 @@ def update(session: orm.Session, changes: Sequence[tuple[Reservation, Reservatio
 
 
 def find_unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
-    """Return those resources that no lease holds."""
-    resource_id = tables.RESERVATIONS.c.resource_id
-    held = is_held(resource_type)
-    query = sa.select(resource_id).where(held, resource_id.in_(ids))
+    """Return the resources that no lease holds."""
+    resource_id = _RESERVATION.c.resource_id
+    query = sa.select(resource_id).where(is_held(resource_type), resource_id.in_(ids))
     return set(ids) - set(session.scalars(query))
 
 
@@ -201,34 +200,36 @@ def find_released(session: orm.Session, resource_type: str, ids: Collection[str]
 
     Those that no lease has ever held are not among them.
     """
-    table = tables.RESERVATIONS
-    known = table.c.resource_type == resource_type, table.c.resource_id.in_(ids)
-    query = sa.select(table.c.resource_id).where(*known).group_by(table.c.resource_id)
-    return set(session.scalars(query.having(sa.func.count(table.c.hold) == 0)))
+    column = _RESERVATION.c
+    known = column.resource_type == resource_type, column.resource_id.in_(ids)
+    query = sa.select(column.resource_id).where(*known).group_by(column.resource_id)
+    return set(session.scalars(query.having(sa.func.count(column.hold) == 0)))
 
 
 def find_in_use(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
     """Return the resources that are active in a lease that is not being preempted."""
-    table = tables.RESERVATIONS
-    query = sa.select(table.c.resource_id).where(
+    column = _RESERVATION.c
+    query = sa.select(column.resource_id).where(
         is_held(resource_type),
-        table.c.resource_id.in_(ids),
-        table.c.status == states.ReservationStatus.ACTIVE,
-        ~events.is_open(table.c.lease_id, PREEMPT),
+        column.resource_id.in_(ids),
+        column.status == states.ReservationStatus.ACTIVE,
+        ~events.is_open(column.lease_id, PREEMPT),
     )
     return set(session.scalars(query))
 
 
 def find_unheld_created(
-    session: orm.Session, resource_type: str, made: Collection[tuple[str, bool]]
+    session: orm.Session, resource_type: str, created: Collection[tuple[str, bool]]
 ) -> set[str]:
     """Return the ids of reservations that hold nothing, of those that have created something.
 
-    :param made: their ids, and whether an unknown id is Climate's, too
+    :param created: their ids, and whether an unknown id is Climate's, too
     """
-    table = tables.RESERVATIONS
-    query = sa.select(table.c.id, table.c.hold).where(
-        table.c.resource_type == resource_type, table.c.id.in_({each for each, _ in made})
+    column = _RESERVATION.c
+    query = sa.select(column.id, column.hold).where(
+        column.resource_type == resource_type, column.id.in_({each for each, _ in created})
     )
     known = {row.id: row.hold for row in session.execute(query)}
-    return {each for each, is_ours in made if not known.get(each) and (is_ours or each in known)}
+    return {
+        each for each, is_ours in created if not known.get(each) and (is_ours or each in known)
+    }
