@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record what happened to resources without their lease, as a deletion by their user."""
+"""Record what happened to resources outside of their lease, as a deletion by their user."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
@@ -22,7 +22,7 @@ _CORRECTED_CAUSE = Cause('resource.corrected')
 def mark_lost(
     database: Database, lease_id: str, reasons: Mapping[str, str], cause: Cause = _LOST_CAUSE
 ) -> bool:
-    """Note that resources of a lease are gone, unless it is ending: that finds out by itself.
+    """Record that resources of a lease were deleted, unless it is ending: the end finds them.
 
     :param reasons: reservation id -> what happened to its resource
     :returns: whether anything was written
@@ -31,14 +31,14 @@ def mark_lost(
 
 
 def filter_lost(session: orm.Session, lease_id: str, ids: Collection[str]) -> set[str]:
-    """Return those reservations whose resource is gone that :func:`mark_lost` would note."""
+    """Return the reservations with a deleted resource that :func:`mark_lost` would record."""
     lease = _find_not_ending(session, lease_id)
     found = [] if lease is None else failures.find_lost(lease, ids)
     return {each.id for each in found}
 
 
 def mark_moved(database: Database, lease_id: str, reasons: Mapping[str, str]) -> bool:
-    """Note that resources of a lease are not what they were.
+    """Record that resources of a lease have changed.
 
     :param reasons: reservation id -> what happened to its resource
     :returns: whether anything was written
@@ -47,7 +47,7 @@ def mark_moved(database: Database, lease_id: str, reasons: Mapping[str, str]) ->
 
 
 def can_be_lost(session: orm.Session, resource_type: str, resource_id: str) -> bool:
-    """Return whether :func:`mark_lost` would note it if this resource were gone."""
+    """Return whether :func:`mark_lost` would record the deletion of a resource."""
     return any(
         filter_lost(session, each.lease_id, [each.id])
         for each in reservations.find_holders(session, resource_type, [resource_id])
@@ -55,7 +55,7 @@ def can_be_lost(session: orm.Session, resource_type: str, resource_id: str) -> b
 
 
 def can_be_moved(session: orm.Session, resource_type: str, resource_id: str) -> bool:
-    """Return whether :func:`mark_moved` would note it if this resource were moved."""
+    """Return whether :func:`mark_moved` would record the change of a resource."""
     held = reservations.find_holders(session, resource_type, [resource_id])
     return any(not each.resources_changed for each in held)
 
@@ -63,11 +63,11 @@ def can_be_moved(session: orm.Session, resource_type: str, resource_id: str) -> 
 def settle_reported(
     database: Database, read: Sequence[tuple[Reservation, Mapping[str, int]]]
 ) -> list[tuple[Reservation, Mapping[str, int]]]:
-    """Note what resources hold whose amounts were only reported until now.
+    """Record the amounts of resources whose amounts were only reported until now.
 
-    One transaction notes all that were reported right: nothing that is shown changes.
+    One transaction records all correct reports: nothing that users see changes.
 
-    :param read: reservations of one type, and what their resources hold
+    :param read: reservations of one type, and the amounts of their resources
     :returns: those that were reported wrong, and are corrected now
     """
     right = [each for each, amounts in read if each.amounts == amounts]
@@ -105,7 +105,7 @@ def _without_report(reported: Reservation, amounts: Mapping[str, int]) -> Reserv
 
 
 def _find_not_ending(session: orm.Session, lease_id: str, lock: bool = False) -> Lease | None:
-    """Find a lease that is not ending; one that is finds out by itself what is gone."""
+    """Find a lease that is not ending; an end finds by itself what was deleted."""
     lease = leases.find(session, lease_id, lock=lock)
     return None if lease is None or lease.status in states.ENDING else lease
 
@@ -134,7 +134,7 @@ def _mark_moved(session: orm.Session, lease_id: str, reasons: Mapping[str, str])
     ]
     if not changed:
         return False
-    told = ' '.join(sorted({str(each.status_reason) for each in changed}))
-    after = Change(lease.with_reservations(*changed), {'lease.update': told})
+    reason = ' '.join(sorted({str(each.status_reason) for each in changed}))
+    after = Change(lease.with_reservations(*changed), {'lease.update': reason})
     store.save(session, lease, after, sql.read_time(session), _LOST_CAUSE)
     return True

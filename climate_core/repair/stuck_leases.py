@@ -12,10 +12,8 @@ from climate_core.lease import events, model, states, transitions
 from climate_core.lease.history import DONE, Cause, HistoryEntry, describe_change
 from climate_core.lease.transitions import Change
 
-#: What a repair is called in the history.
+#: The action of a repair in the history.
 REPAIR = 'operator.repair'
-
-
 #: The repair of :func:`unstick`. An operator decides about an ERROR.
 REMEDIES: Mapping[StuckKind, str] = {
     StuckKind.CLAIM_EXPIRED: 'make the event due now',
@@ -26,6 +24,8 @@ REMEDIES: Mapping[StuckKind, str] = {
     StuckKind.STARTING: 'make the start due now',
     StuckKind.TRUST_KEPT: 'let the trust go',
 }
+#: The event that is made due for a lease that makes no progress.
+_EVENT_DUE_NOW = {StuckKind.PAST_END: model.END, StuckKind.STARTING: model.START}
 
 
 def unstick(
@@ -66,8 +66,8 @@ def note_repair(
 ) -> None:
     """Add a repair to the history, unless the change of the lease has added it."""
     if describe_change(before, after, cause, now) is None:
-        told = HistoryEntry(after.id, now, cause.action, DONE, reason, cause.user_id, None, {})
-        history.add(session, told)
+        repair = HistoryEntry(after.id, now, cause.action, DONE, reason, cause.user_id, None, {})
+        history.add(session, repair)
 
 
 def _repair_finding(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.Lease:
@@ -83,20 +83,13 @@ def _repair_finding(lease: model.Lease, found: Stuck, now: datetime.datetime) ->
     return lease if event is None else _reschedule(lease, event, now)
 
 
-#: The event that is made due for a lease that makes no progress.
-_EVENT_DUE_NOW = {StuckKind.PAST_END: model.END, StuckKind.STARTING: model.START}
-
-
 def _event_of(lease: model.Lease, event_id: str | None) -> model.Event | None:
     return next((each for each in lease.events if each.id == event_id), None)
 
 
 def _reschedule(lease: model.Lease, event: model.Event, now: datetime.datetime) -> model.Lease:
+    is_claimed = event.status == states.EventStatus.IN_PROGRESS
     waits = event.next_at is not None and event.next_at > now
-    if (
-        not event.open
-        or (event.status == states.EventStatus.IN_PROGRESS and waits)
-        or event.next_at == now
-    ):
+    if not event.open or (is_claimed and waits) or event.next_at == now:
         return lease
     return lease.with_events(transitions.reschedule_event(event, now, now))
