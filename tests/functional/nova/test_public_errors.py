@@ -48,7 +48,7 @@ FIELD = 'reservations[0].resource_id'
 
 
 def _create_trust() -> None:
-    with trusts._advised(types.SimpleNamespace(own_token=False)):  # type: ignore[arg-type]
+    with trusts._explain_delegation(types.SimpleNamespace(own_token=False)):  # type: ignore[arg-type]
         raise exceptions.Forbidden(
             'Keystone answered 403: You are not authorized to perform the requested action: '
             'Delegated tokens cannot manage trusts..'
