@@ -19,7 +19,7 @@ from climateclient.osc import listing, reservation
     ],
 )
 def test_ends_of_a_type_are_those_of_its_plugin(resource_type, end_steps) -> None:
-    choices = tuple(name for name, _ in end_steps.CHOICES)
+    choices = tuple(name for name, _ in end_steps.END_ACTIONS)
     assert resource_types.ON_END[resource_type] == choices
 
 

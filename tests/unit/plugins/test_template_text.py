@@ -64,9 +64,9 @@ def test_numbers_in_base_60(end):
 def test_deep_text_does_not_end_the_process():
     """A crash in C would take the tests along."""
     code = (
-        'from climate_core.plugins.stack import template_text\n'
+        'from climate_core.plugins.stack import templates\n'
         'try:\n'
-        '    template_text.read("a: " + "[" * 26000, "template")\n'
+        '    templates.parse_template("a: " + "[" * 26000, "template")\n'
         'except Exception as exc:\n'
         '    print(type(exc).__name__)\n'
     )

@@ -59,7 +59,7 @@ def test_a_token_that_has_expired(place):
     [(server_end, {'delete', 'nothing'}, {'migrate'}), (volume_end, {'nothing'}, set())],
 )
 def test_each_end_action_has_its_steps(end_steps, without, of_hosts):
-    choices = {name for name, _ in end_steps.CHOICES}
+    choices = {name for name, _ in end_steps.END_ACTIONS}
     assert set(end_steps.STEPS) == choices - without | of_hosts
 
 
