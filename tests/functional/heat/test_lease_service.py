@@ -212,7 +212,7 @@ class TestLeaseService(HeatTest):
         for seconds in times:
             now, stack = NOW + datetime.timedelta(seconds=seconds), stacks.get(ALICE, stack_id)
             context = StepContext(ALICE, mock.Mock(), mock.Mock(), mock.Mock(), kept, now, OPTIONS)
-            context = context.seeing(*end_steps.observe_stack(context, stack))
+            context = context.observe(*end_steps.observe_stack(context, stack))
             waits.append(
                 end_steps.wait_for_action(
                     context, stack, action, functools.partial(ask, ALICE, stack)
