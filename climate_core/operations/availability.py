@@ -111,7 +111,7 @@ def _would_wait(planner: EvacuationPlanner, draft: Draft, errors: ErrorCollector
         return False
     if draft.lease.kind == states.LeaseKind.BEST_EFFORT:
         try:
-            return bool(planner.find(draft, lacking[0]))
+            return bool(planner.choose_hosts(draft, lacking[0]))
         except exceptions.NotEnough as exc:
             errors.found[:] = [exc]
     return draft.lease.kind == states.LeaseKind.RETRY

@@ -41,7 +41,7 @@ from climate_core.plugins.server.host_capacity import CommonHostCapacity
 from climate_core.plugins.volume.backend_capacity import BackendCapacity
 
 if TYPE_CHECKING:
-    pass
+    from climate_core.cloud import connections
 
 #: How far ahead the forecast searches for a later start.
 _SEARCH_AHEAD: Final = datetime.timedelta(days=30)

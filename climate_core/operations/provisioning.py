@@ -32,7 +32,7 @@ from climate_core.plugins.base import ReservedResource, ResourcePlugin
 
 LOG = log.getLogger(__name__)
 
-_CLEANUP_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, *TROUBLE)
+_CLEANUP_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, *DATABASE_ERRORS)
 _TRUST_ERRORS = (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)
 
 #: The migration of the first contraction since leases share trusts.
