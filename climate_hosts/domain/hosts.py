@@ -173,8 +173,7 @@ class Host(Node):
         """Return whether it takes no allocations because it failed, not because it is disabled."""
         return self.state is State.FAILED
 
-    @property
-    def is_switchable(self) -> bool:
+    def can_power_off(self) -> bool:
         """Return whether it is on, and may be powered off where nothing is allocated of it."""
         is_usable = self.available and not self.is_shared and self.state is State.ENROLLED
         return is_usable and self.power is None and not self.kept_on

@@ -30,7 +30,7 @@ def start_sleep(session: orm.Session, host_id: int, idle: datetime.timedelta) ->
     :param idle: for how long nothing must be allocated of it
     """
     host = _lock(session, host_id)
-    if host is None or not host.is_switchable:
+    if host is None or not host.can_power_off():
         return False
     now = sql.read_time(session)
     if not power.is_idle(db_power.read_need(session, host_id), idle, now):
