@@ -199,6 +199,7 @@ ROUTES: Table = {
             climate_networks_policies.GET_FLOATING_IPS,
             response_schema=schemas.FLOATING_IPS,
             query=schemas.FLOATING_IP_QUERY,
+            operation='floatingips.list',
         ),
         'POST': Route(
             handlers.create_floatingips,
@@ -206,6 +207,7 @@ ROUTES: Table = {
             climate_networks_policies.CREATE_FLOATING_IPS,
             schemas.CREATE_FLOATING_IP,
             schemas.CREATED_FLOATING_IPS,
+            operation='floatingips.create',
         ),
     },
     '/v1/floatingips/{floatingip_id}': {
@@ -214,9 +216,13 @@ ROUTES: Table = {
             200,
             climate_networks_policies.GET_FLOATING_IPS,
             response_schema=schemas.ONE_FLOATING_IP,
+            operation='floatingips.show',
         ),
         'DELETE': Route(
-            handlers.delete_floatingip, 204, climate_networks_policies.DELETE_FLOATING_IPS
+            handlers.delete_floatingip,
+            204,
+            climate_networks_policies.DELETE_FLOATING_IPS,
+            operation='floatingips.delete',
         ),
     },
     '/v1/networks': {
@@ -226,6 +232,7 @@ ROUTES: Table = {
             climate_networks_policies.GET_NETWORKS,
             response_schema=schemas.NETWORKS,
             query=schemas.NETWORK_QUERY,
+            operation='networks.list',
         ),
         'POST': Route(
             handlers.create_networks,
@@ -233,6 +240,7 @@ ROUTES: Table = {
             climate_networks_policies.CREATE_NETWORKS,
             schemas.CREATE_NETWORK,
             schemas.CREATED_NETWORKS,
+            operation='networks.create',
         ),
     },
     '/v1/networks/properties': {
@@ -242,6 +250,7 @@ ROUTES: Table = {
             climate_networks_policies.GET_NETWORK_PROPERTIES,
             response_schema=schemas.PROPERTIES,
             query=schemas.PROPERTIES_QUERY,
+            operation='networks.properties',
         ),
     },
     '/v1/networks/properties/{property_name}': {
@@ -251,6 +260,7 @@ ROUTES: Table = {
             climate_networks_policies.UPDATE_NETWORK_PROPERTIES,
             registered_units.UPDATE_PROPERTY,
             schemas.PROPERTY,
+            operation='networks.update_property',
         ),
     },
     '/v1/networks/{network_id}': {
@@ -259,6 +269,7 @@ ROUTES: Table = {
             200,
             climate_networks_policies.GET_NETWORKS,
             response_schema=schemas.ONE_NETWORK,
+            operation='networks.show',
         ),
         'PUT': Route(
             handlers.update_network,
@@ -266,8 +277,14 @@ ROUTES: Table = {
             climate_networks_policies.UPDATE_NETWORKS,
             schemas.UPDATE_NETWORK,
             schemas.ONE_NETWORK,
+            operation='networks.update',
         ),
-        'DELETE': Route(handlers.delete_network, 204, climate_networks_policies.DELETE_NETWORKS),
+        'DELETE': Route(
+            handlers.delete_network,
+            204,
+            climate_networks_policies.DELETE_NETWORKS,
+            operation='networks.delete',
+        ),
     },
     '/v1/availability': {
         'GET': Route(
