@@ -7,7 +7,7 @@ yields a :class:`Write`, and gets its result; and it yields :data:`CALL_SERVICES
 other services.
 
 The leases of a group of writes are read, changed and notified of together, see
-:mod:`climate_core.db.groups`. The fence of each event stays its own.
+:mod:`climate_core.db.rows`. The fence of each event stays its own.
 """
 
 import datetime

@@ -70,7 +70,7 @@ class OwnerTrusts:
     the owner may be disabled, or the trust deleted by an administrator. keystonemiddleware caches
     the token of a request as long, so a revoked right creates leases no longer than any service
     accepts the user. The cache decides nothing: the statement that writes the lease checks that
-    its trust is live, see :mod:`climate_core.db.owner_trusts`.
+    its trust is live, see :mod:`climate_core.db.trusts`.
 
     A manager of a release without sharing deletes the trust of an ended lease even if it is
     shared. So nothing is shared until the database was contracted since: such managers have ended.
