@@ -139,9 +139,9 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         return {
             'kind': KIND,
             'matches': matches,
-            'names': wanted.names,
-            'unknown': exceptions.UnknownProperty,
-            'lacking': lambda units: wanted.lacking([unit.properties for unit in units]),
+            'property_fields': wanted.names,
+            'unknown_property': exceptions.UnknownProperty,
+            'find_shortage': lambda units: wanted.lacking([unit.properties for unit in units]),
             'order': Order(self.conf[self.resource_type].order),
             'pool': pool or None,
             'admits': admits,
