@@ -40,7 +40,7 @@ class Service:
         self.database = database
         self.finished = finished
 
-    def request(
+    def ask(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] = OURS
     ) -> webob.Response:
         return world.ask(self.application, method, path, body, headers)
