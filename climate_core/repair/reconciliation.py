@@ -190,8 +190,8 @@ def find_lost(
 ) -> Iterator[tuple[Reservation, str]]:
     """Yield the reservations that have lost their resource, and what happened to it.
 
-    By the rule of :func:`climate_core.repair.lost_resources.mark_lost`, as the reconciliation: what a lease
-    has released itself, as a server without a host, is not lost.
+    By the rule of :func:`climate_core.repair.lost_resources.mark_lost`, as the reconciliation:
+    what a lease has released itself, as a server without a host, is not lost.
 
     :param lease_id: only those of this lease
     """
