@@ -160,7 +160,7 @@ def test_planned_servers_keep_no_other_project_from_preempting(
     monkeypatch.setattr(
         pool_forecast, 'read_future_demands', lambda *args: {**planned, **read(*args)}
     )
-    monkeypatch.setattr(server_preemption, 'CommonHostRoom', Zones)
+    monkeypatch.setattr(server_preemption, 'CommonHostCapacity', Zones)
     mine = [house.lease(1, preemptible=True) for _ in range(SIZE)]
     house.settle(1)
     other = house.lease(2, project=OTHER)

@@ -149,7 +149,7 @@ class House:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         patch.setitem(pool_forecast._CAPACITY_READERS, SERVER, Hall)  # type: ignore[arg-type]
-        patch.setattr(server_preemption, 'CommonHostRoom', Hall)
+        patch.setattr(server_preemption, 'CommonHostCapacity', Hall)
         shown = {'status': 'ACTIVE'}
         patch.setattr(servers, 'get', lambda _conn, _server_id: shown)
         self.time = Time()

@@ -74,7 +74,7 @@ class Users(RuleBasedStateMachine):
             mock.patch.object(uuidutils, 'generate_uuid', ids.__next__),
             mock.patch.dict(pool_forecast._CAPACITY_READERS, {MADE: Boundless}),
             mock.patch.object(pool_forecast, 'read_server_demands', _read_servers),
-            mock.patch.object(server_preemption, 'CommonHostRoom', FullHost),
+            mock.patch.object(server_preemption, 'CommonHostCapacity', FullHost),
             mock.patch.object(servers, 'get', return_value={'status': 'ACTIVE'}),
         ):
             self.patches.enter_context(patch)

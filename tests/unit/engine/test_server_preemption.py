@@ -84,7 +84,7 @@ def test_no_lease_gives_way_if_the_search_for_the_fewest_is_cut_short(
     other = waiting(house, monkeypatch, 2)
     found = []
     for looks in range(60):
-        monkeypatch.setattr(server_preemption, 'LOOKS', looks)
+        monkeypatch.setattr(server_preemption, 'MAX_SEARCH_STEPS', looks)
         found.append(victims(house, other))
     assert {*found} == {(), (mine[0],)}
     assert found == sorted(found)
@@ -103,7 +103,7 @@ def test_fewer_sets_are_compared_if_very_much_is_planned(
     monkeypatch.setattr(
         pool_forecast, 'read_future_demands', lambda *_: {f'{n}': claim for n in range(100)}
     )
-    monkeypatch.setattr(server_preemption, 'LOOKS', 100)
+    monkeypatch.setattr(server_preemption, 'MAX_SEARCH_STEPS', 100)
     found = []
     for factor in range(30):
         monkeypatch.setattr(server_preemption, '_CLAIM_FACTOR', factor)
