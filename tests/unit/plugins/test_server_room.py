@@ -8,6 +8,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import flavors
+from climate_core.db import forecast_reads
 from climate_core.lease import model
 from climate_core.operations import pool_forecast
 from climate_core.plugins.server import host_capacity
@@ -53,7 +54,7 @@ def test_server_that_gave_way_takes_again_what_it_held(
 ) -> None:
     """One that was put into a lease has no specification, and holds nothing meanwhile."""
     params: dict[str, Any] = {model.HOLDS: {'vcpus': 2}}
-    waits = pool_forecast.db.ToBeMade(NOON, NOON, {}, params, 'one')
+    waits = forecast_reads.PlannedResource(NOON, NOON, {}, params, 'one')
     unknown = waits._replace(params={})
     database = mock.Mock(read=lambda *_: {'lease': [waits, unknown], 'other': [unknown]})
     found = pool_forecast.read_future_demands(database, 'virtual:instance', common)
