@@ -119,8 +119,8 @@ class MadeServersTest(MadeLeases, HostsTest):
         self.lease_service._join = self._join
         # Of glance and neutron nova's fixtures have no HTTP.
         for name, value in {
-            'images.get': lambda *_: {'id': IMAGE},
-            'networks.NEUTRON': _Neutron(self.neutron),
+            'servers.get_image': lambda *_: {'id': IMAGE},
+            'neutron.NEUTRON': _Neutron(self.neutron),
         }.items():
             self.useFixture(fixtures.MonkeyPatch(f'climate_core.cloud.{name}', value))
 
