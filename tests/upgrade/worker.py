@@ -23,12 +23,15 @@ from climate_core.plugins import base  # noqa: E402
 
 try:
     from climate_core import service, test_hooks
+    from climate_core.plugins.base import ReservedResource
     from climate_core.rpc.client import ManagerClient
 except ImportError:
     # Release 0.1.0.
     from climate_core.manager import service
     from climate_core.manager.rpcapi import ManagerClient
 
+    from climate_core.engine import points as test_hooks
+    from climate_core.plugins.base import Claimed as ReservedResource
 
 _lock = threading.Lock()
 
@@ -46,8 +49,8 @@ class Thing(base.ResourcePlugin):
     description = 'Something to test with.'
     schema = {'resource_id': {'type': 'string'}}
 
-    def reserve(self, context: Any, values: Any) -> base.ReservedResource:
-        return base.ReservedResource(values['resource_id'], {})
+    def reserve(self, context: Any, values: Any) -> ReservedResource:
+        return ReservedResource(values['resource_id'], {})
 
     def wake_up(self, lease: Any, reservation: Any) -> None:
         tell(did='wake', lease=lease.id)
