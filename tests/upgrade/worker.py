@@ -6,6 +6,7 @@ both have. Each line of its input is a command in JSON, each line of its output 
 """
 
 import json
+import pathlib
 import sys
 import threading
 import uuid
@@ -21,11 +22,13 @@ from climate_core import context  # noqa: E402
 from climate_core.db import migration  # noqa: E402
 from climate_core.plugins import base  # noqa: E402
 
-try:
+# An editable install finds modules of this release beside packages of another one: an import that
+# fails says nothing about the release.
+if (pathlib.Path(climate_core.__file__).parent / 'service.py').exists():
     from climate_core import service, test_hooks
     from climate_core.plugins.base import ReservedResource
     from climate_core.rpc.client import ManagerClient
-except ImportError:
+else:
     # Release 0.1.0.
     from climate_core.manager import service
     from climate_core.manager.rpcapi import ManagerClient
