@@ -31,7 +31,7 @@ PARAMETERS = 'climate.parameters'
 
 
 class Backend:
-    """What handlers use: configuration, database, manager, plugins, policies, limits and feeds.
+    """The parts that handlers use: configuration, database, manager, plugins, policies and limits.
 
     Applications of one process share no backend.
 

@@ -12,7 +12,7 @@ from climate_core import exceptions
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Access:
-    """Who may use units: some projects, and all projects of some domains."""
+    """The projects that may use units: some projects, and all projects of some domains."""
 
     project_ids: frozenset[str]
     domain_ids: frozenset[str]
@@ -95,7 +95,7 @@ class Order(enum.StrEnum):
 
 
 class Shortage(NamedTuple):
-    """What is requested and no unit has.
+    """A requested property, or amount, that no unit has.
 
     :param text: a part of a sentence, as ``no host has gpu==True``
     :param field: the field that requests it; None: no single field does

@@ -57,7 +57,7 @@ ResourceKey = tuple[str, str]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """What the calendar allocates of one unit to a reservation.
+    """A part of a unit that the calendar allocates to a reservation.
 
     :param pieces: the number of pieces of the unit; 1 of a whole unit
     :param lane: the place among the allocations of the same time
@@ -386,7 +386,7 @@ def new_reservation(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TrustScope:
-    """What a trust delegates; leases of one owner with the same scope can share a trust.
+    """The rights that a trust delegates; leases of one owner with the same scope can share it.
 
     :param user_id: the owner, who delegates
     :param project_id: the project of the roles

@@ -137,7 +137,7 @@ class ServiceConnector(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Services:
-    """What the operations of a manager share.
+    """The parts of a manager that its operations share.
 
     :ivar calendar: None: a calendar of the database
     :ivar cloud: connections to read free capacity and to drain hosts; None: there is no cloud
