@@ -17,7 +17,7 @@ Options = list[tuple[str, list[cfg.Opt]]]
 
 def list_opts() -> Options:
     """List the options of the service and of the installed plugins, by section."""
-    own = [(group or 'DEFAULT', list(opts)) for group, opts in configuration.SECTIONS]
+    own = [(group or 'DEFAULT', list(opts)) for group, opts in configuration.list_sections()]
     return own + _of_plugins()
 
 

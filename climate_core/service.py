@@ -13,7 +13,7 @@ import oslo_messaging as messaging
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core import context, threads
+from climate_core import context, packages, threads
 from climate_core.calendar.calendar import Calendar, CalendarWarmup
 from climate_core.cloud import Cloud
 from climate_core.cloud.external import ExternalService
@@ -45,15 +45,6 @@ from climate_core.repair.notified_checks import NotifiedChecks
 from climate_core.repair.reconciliation import Reconciler
 from climate_core.rpc import client, server
 from climate_core.threads import Background, Backoff, MessageServer, Worker
-from climate_hosts.cloud.power import base as power_base
-from climate_hosts.metrics import PowerCollector
-from climate_hosts.operations.host_drainer import HostDrainer
-from climate_hosts.operations.hosts import HostOperations
-from climate_hosts.operations.shared_hosts import SharedHostReturner
-from climate_hosts.watch.failures import HostWatch
-from climate_hosts.watch.power import HostPower
-from climate_hosts.watch.refresh import HostRefresher
-from climate_networks.operations import FloatingIpOperations, NetworkOperations
 
 LOG = log.getLogger(__name__)
 
@@ -72,7 +63,7 @@ class ManagerService:
     :param send: sends a notification; default: through ``[oslo_messaging_notifications]``
     :param watch: whether to compare with the cloud and to listen to Nova and Cinder
     :raises climate_core.plugins.loading.PluginError: the plugins cannot be used
-    :raises climate_hosts.cloud.power.base.BadPowerSettings: nor can the driver of ``[power]``
+    :raises climate_core.packages.InvalidConfiguration: a package cannot use its options
     :raises climate_core.delivery.metrics.BadAddress: ``[metrics] listen`` makes no sense
     :raises OSError: the address of ``[metrics] listen`` cannot be taken, or a file not be read
     :raises oslo_config.cfg.Error: ``[webhooks]`` names something that is no network
@@ -100,11 +91,7 @@ class ManagerService:
             self.database,
             conf.metrics.overdue_seconds,
             conf.metrics.database_seconds,
-            bool(conf.power.driver),
         )
-        if conf.power.driver:
-            hosts = PowerCollector(self.database, conf.metrics.database_seconds)
-            self.metrics.registry.register(hosts)
         self._calendar = Calendar(self.database)
         self._transport = client.open_transport(conf)
         self._client = client.ManagerClient(conf, self._transport)
@@ -195,24 +182,20 @@ class ManagerService:
         )
 
     def _create_rpc_server(self, operations: LeaseOperations) -> MessageServer:
-        endpoint = server.LeaseEndpoint(operations, self._nudge_all, self._handle_nudge)
-        hosts = HostOperations(self.conf, self.database, self.cloud)
-        host_endpoint = server.HostEndpoint(hosts, self._nudge_all)
-        addresses = FloatingIpOperations(self.database, self.cloud)
-        address_endpoint = server.FloatingIpEndpoint(addresses, self._nudge_all)
-        networks = NetworkOperations(self.database, self.cloud)
-        network_endpoint = server.NetworkEndpoint(networks, self._nudge_all)
         feeds = FeedOperations(self.conf, self.database, self.trusts)
+        endpoints = [
+            server.Endpoint(each, self._nudge_all)
+            for package in packages.list_packages()
+            for each in package.create_operations(self.conf, self.database, self.cloud)
+        ]
         return MessageServer(
             'rpc',
             server.create_server(
                 self._transport,
                 self.conf.manager.host,
-                endpoint,
-                host_endpoint,
-                address_endpoint,
-                network_endpoint,
-                server.FeedEndpoint(feeds, self._nudge_all),
+                server.LeaseEndpoint(operations, self._nudge_all, self._handle_nudge),
+                server.Endpoint(feeds, self._nudge_all),
+                *endpoints,
             ),
         )
 
@@ -231,36 +214,13 @@ class ManagerService:
             trusts = Trusts(self.cloud)
             refused = self.metrics.trust_refused
             yield Reconciler(conf, self.database, self.plugins, trusts, nudge, refused)
-            refresher = HostRefresher(conf, self.database, self.cloud)
-            watcher = HostWatch(
-                conf,
-                self.database,
-                self.cloud,
-                self.plugins,
-                self._calendar,
-                nudge,
-                self.metrics.outage,
-                leaves_sleeping=bool(conf.power.driver),
-            )
-            yield refresher
-            yield SharedHostReturner(self.database, self.cloud.service)
-            yield HostDrainer(conf, self.database, self.cloud.service)
-            yield watcher
-            host_workers: list[Worker] = [watcher, refresher]
-            if conf.power.driver:
-                driver, connect = power_base.load_driver(conf), self.cloud.service
+            workers = self._create_package_workers()
+            yield from workers
 
-                def handle_wake_failure() -> None:
-                    self.metrics.not_woken()
-                    watcher.nudge()
-
-                sleeper = HostPower(conf, self.database, driver, connect, handle_wake_failure)
-                host_workers.append(sleeper)
-                yield sleeper
-
-            def nudge_host_workers() -> None:
-                for each in host_workers:
-                    each.nudge()
+            def nudge_workers() -> None:
+                for worker in workers:
+                    if isinstance(worker, Worker) and worker.polls_on_compute_change:
+                        worker.nudge()
 
             checks = {
                 name: NotifiedChecks(self.database, plugin, nudge)
@@ -274,11 +234,27 @@ class ManagerService:
                 checks,
                 self._early_looks,
                 self.scheduler.poll_early,
-                nudge_host_workers,
+                nudge_workers,
             )
         if conf.metrics.listen:
             # It binds its address immediately: a manager that cannot bind it does not start.
             yield metrics.create_server(conf.metrics.listen, self.metrics.registry)
+
+    def _create_package_workers(self) -> list[Background]:
+        parts = packages.ManagerParts(
+            conf=self.conf,
+            database=self.database,
+            cloud=self.cloud,
+            plugins=self.plugins,
+            calendar=self._calendar,
+            registry=self.metrics.registry,
+            nudge=self.scheduler.nudge,
+        )
+        return [
+            worker
+            for package in packages.list_packages()
+            for worker in package.create_workers(parts)
+        ]
 
     def start(self) -> None:
         """Start all threads and return."""

@@ -110,6 +110,8 @@ class Worker(abc.ABC):
     #: Seconds after a poll without another one, so that the next poll serves all work of this
     #: time. Later work is polled immediately.
     spacing: ClassVar[float] = 0.0
+    #: Whether it is nudged when a nova-compute notifies of a change of its state.
+    polls_on_compute_change: ClassVar[bool] = False
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 
+import prometheus_client
 from prometheus_client import core
 
 from climate_core.db.engine import Database
@@ -36,3 +37,38 @@ class PowerCollector(CachedCollector[host_power.PowerCounts]):
             'How long all hosts slept together.',
             value=found.asleep_seconds,
         )
+
+
+class HostMetrics:
+    """The metrics of the hosts of one manager.
+
+    :param power_seconds: how long counts of power states from the database are cached; None:
+        Climate powers no host off
+    """
+
+    def __init__(
+        self,
+        registry: prometheus_client.CollectorRegistry,
+        database: Database,
+        power_seconds: float | None,
+    ) -> None:
+        self._outage = prometheus_client.Gauge(
+            'climate_hosts_outage',
+            'Whether so many hosts look down at once that none is replaced.',
+            registry=registry,
+        )
+        self._wake_failures: prometheus_client.Counter | None = None
+        if power_seconds is not None:
+            self._wake_failures = prometheus_client.Counter(
+                'climate_host_wake_failures', 'Hosts that did not wake in time.', registry=registry
+            )
+            registry.register(PowerCollector(database, power_seconds))
+
+    def set_outage(self, is_outage: bool) -> None:
+        """Set whether so many hosts look down at once that none is replaced."""
+        self._outage.set(is_outage)
+
+    def count_wake_failure(self) -> None:
+        """Count a host that was not powered on in time."""
+        if self._wake_failures is not None:
+            self._wake_failures.inc()

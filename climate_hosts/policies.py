@@ -7,10 +7,8 @@ GET = 'climate:hosts:get'
 CREATE = 'climate:hosts:create'
 UPDATE = 'climate:hosts:update'
 DELETE = 'climate:hosts:delete'
-GET_ALLOCATIONS = 'climate:hosts:get_allocations'
 GET_USAGE = 'climate:hosts:get_usage'
 GET_PROPERTIES = 'climate:hosts:get_properties'
-GET_PRIVATE = 'climate:hosts:get_private_properties'
 UPDATE_PROPERTIES = 'climate:hosts:update_properties'
 GET_POOLS = 'climate:hosts:get_pools'
 UPDATE_POOLS = 'climate:hosts:update_pools'
@@ -33,13 +31,6 @@ RULES = [
     ),
     rule(DELETE, ADMIN, 'Take a host out of its pool.', 'DELETE /v1/os-hosts/{host_id}'),
     rule(
-        GET_ALLOCATIONS,
-        ADMIN,
-        'See which reservations of which leases hosts are promised to.',
-        'GET /v1/os-hosts/allocations',
-        'GET /v1/os-hosts/{host_id}/allocation',
-    ),
-    rule(
         GET_USAGE,
         ADMIN,
         'See for how long hosts slept.',
@@ -50,14 +41,6 @@ RULES = [
         READER,
         'See the extra properties of hosts, which reservations can ask for.',
         'GET /v1/os-hosts/properties',
-    ),
-    rule(
-        GET_PRIVATE,
-        ADMIN,
-        'See the private ones of them, too, in the list and in hosts.',
-        'GET /v1/os-hosts/properties',
-        'GET /v1/os-hosts',
-        'GET /v1/os-hosts/{host_id}',
     ),
     rule(
         UPDATE_PROPERTIES,

@@ -6,7 +6,7 @@ Each has a row of its own beside its unit of the calendar, and is allocated as a
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import orm
@@ -14,14 +14,18 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import calendar, rows, sql, tables
 from climate_core.db.engine import Database, signal
+from climate_core.db.extra_properties import ExtraProperties, IsSeen
 from climate_networks import units
 from climate_networks.units import FloatingIp, RegisteredSegment, Segment
 
-#: Tells whether a caller sees a unit; takes the access to it, as
-#: :class:`climate_core.calendar.model.Access` dumps that.
-IsSeen = Callable[[Mapping[str, Any] | None], bool]
-
 _UNIT = tables.UNITS
+
+SEGMENT_PROPERTIES: Final = ExtraProperties(
+    tables.NETWORK_SEGMENTS,
+    tables.NETWORK_SEGMENT_PROPERTIES,
+    'network segment',
+    exceptions.NetworkPropertyNotFound,
+)
 
 
 def _insert_units(

@@ -7,13 +7,23 @@ from typing import Any, Final
 import webob
 
 from climate_common import resource_types
+from climate_core import exceptions
 from climate_core.api import policy, registered_units
 from climate_core.api.request import Backend, Request, answer, next_links, page_body, page_limit
 from climate_core.lease import views
 from climate_networks import db
 from climate_networks import policies as rules
 from climate_networks import schemas as schema
+from climate_networks.operations import FloatingIpOperations, NetworkOperations
 from climate_networks.units import SEGMENT_FACTS, FloatingIp, RegisteredSegment
+
+PROPERTIES: Final = registered_units.PropertyCalls(
+    db.SEGMENT_PROPERTIES,
+    resource_types.NETWORK,
+    rules.GET_PRIVATE_NETWORK_PROPERTIES,
+    exceptions.UnknownSegmentProperty,
+    SEGMENT_FACTS,
+)
 
 
 def list_floatingips(backend: Backend, request: Request) -> webob.Response:
@@ -45,7 +55,7 @@ def create_floatingips(backend: Backend, request: Request) -> webob.Response:
     """
     _authorize_floatingips(backend, request, rules.CREATE_FLOATING_IPS)
     values = request.read_body(schema.CREATE_FLOATING_IP)
-    ids = backend.manager.create_floatingips(request.context, values)
+    ids = backend.manager.call(FloatingIpOperations.create_floatingips, request.context, values)
     shown = [floatingip_view(backend.database.read(db.get_floatingip, each)) for each in ids]
     body = {'floatingip': shown[0]}
     more = {'floatingips': shown} if 'floating_ip_range' in values else {}
@@ -55,7 +65,9 @@ def create_floatingips(backend: Backend, request: Request) -> webob.Response:
 def delete_floatingip(backend: Backend, request: Request, floatingip_id: str) -> webob.Response:
     """Remove one; nothing changes in Neutron."""
     _authorize_floatingips(backend, request, rules.DELETE_FLOATING_IPS)
-    backend.manager.delete_floatingip(request.context, _floatingip_id(floatingip_id))
+    backend.manager.call(
+        FloatingIpOperations.delete_floatingip, request.context, _floatingip_id(floatingip_id)
+    )
     return answer(204)
 
 
@@ -86,7 +98,7 @@ def list_networks(backend: Backend, request: Request) -> webob.Response:
     )
     found, more = backend.database.read(db.page_segments, query)
     links = next_links(request, str(found[-1].id)) if more else None
-    hidden = registered_units.SEGMENT_PROPERTIES.list_hidden(backend, request.context)
+    hidden = PROPERTIES.list_hidden(backend, request.context)
     shown = [network_view(each, is_operator, hidden) for each in found]
     return answer(200, page_body('networks', shown, links))
 
@@ -97,7 +109,7 @@ def show_network(backend: Backend, request: Request, network_id: str) -> webob.R
     is_operator = _is_operator(backend, request)
     is_seen = policy.visibility_check(request.context, is_operator)
     found = backend.database.read(db.get_segment, _network_id(network_id), False, is_seen)
-    hidden = registered_units.SEGMENT_PROPERTIES.list_hidden(backend, request.context)
+    hidden = PROPERTIES.list_hidden(backend, request.context)
     return answer(200, {'network': network_view(found, is_operator, hidden)})
 
 
@@ -108,10 +120,12 @@ def create_networks(backend: Backend, request: Request) -> webob.Response:
     """
     _authorize_networks(backend, request, rules.CREATE_NETWORKS)
     values = _read_values(request.read_body(schema.CREATE_NETWORK), _CREATE_FIELDS)
-    hidden = registered_units.SEGMENT_PROPERTIES.list_hidden(backend, request.context)
+    hidden = PROPERTIES.list_hidden(backend, request.context)
     shown = [
         network_view(backend.database.read(db.get_segment, each), is_operator=True, hidden=hidden)
-        for each in backend.manager.create_networks(request.context, values)
+        for each in backend.manager.call(
+            NetworkOperations.create_networks, request.context, values
+        )
     ]
     more = {'networks': shown} if 'segment_range' in values else {}
     return answer(201, {'network': shown[0], **more})
@@ -127,10 +141,10 @@ def update_network(backend: Backend, request: Request, network_id: str) -> webob
         request.read_body(schema.UPDATE_NETWORK), (*_ACCESS_FIELDS, 'generation')
     )
     number = _network_id(network_id)
-    backend.manager.update_network(request.context, number, values)
+    backend.manager.call(NetworkOperations.update_network, request.context, number, values)
     found, hidden = (
         backend.database.read(db.get_segment, number),
-        registered_units.SEGMENT_PROPERTIES.list_hidden(backend, request.context),
+        PROPERTIES.list_hidden(backend, request.context),
     )
     shown = network_view(found, is_operator=True, hidden=hidden)
     return answer(200, {'network': shown})
@@ -139,7 +153,9 @@ def update_network(backend: Backend, request: Request, network_id: str) -> webob
 def delete_network(backend: Backend, request: Request, network_id: str) -> webob.Response:
     """Remove one; nothing changes in Neutron."""
     _authorize_networks(backend, request, rules.DELETE_NETWORKS)
-    backend.manager.delete_network(request.context, _network_id(network_id))
+    backend.manager.call(
+        NetworkOperations.delete_network, request.context, _network_id(network_id)
+    )
     return answer(204)
 
 
@@ -149,14 +165,14 @@ def list_properties(backend: Backend, request: Request) -> webob.Response:
     Callers who may not see private ones are shown those of segments that they can reserve.
     """
     _authorize_networks(backend, request, rules.GET_NETWORK_PROPERTIES)
-    return registered_units.SEGMENT_PROPERTIES.list_(backend, request)
+    return PROPERTIES.list_(backend, request)
 
 
 def update_property(backend: Backend, request: Request, property_name: str) -> webob.Response:
     """Make an extra property private, or public again."""
     _authorize_networks(backend, request, rules.UPDATE_NETWORK_PROPERTIES)
-    return registered_units.SEGMENT_PROPERTIES.update(
-        request, property_name, backend.manager.set_network_property
+    return PROPERTIES.update(
+        backend, request, property_name, NetworkOperations.set_network_property
     )
 
 

@@ -15,7 +15,6 @@ from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.cloud import errors
 from climate_core.context import RequestContext
-from climate_core.db import extra_properties
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import (
     check_unallocated,
@@ -23,10 +22,11 @@ from climate_core.operations.operator_registration import (
     reject_duplicates,
     require_services,
 )
+from climate_core.operations.remote import remote_for_operators
 from climate_core.operations.services import ServiceConnector
 from climate_networks import cloud as climate_networks_cloud
 from climate_networks import cloud as cloud_floatingips
-from climate_networks import db, units
+from climate_networks import db, policies, units
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -39,6 +39,7 @@ class FloatingIpOperations:
     database: Database
     cloud: ServiceConnector
 
+    @remote_for_operators(policies.CREATE_FLOATING_IPS, writes=True)
     def create_floatingips(
         self,
         context: RequestContext,  # noqa: ARG002
@@ -73,6 +74,7 @@ class FloatingIpOperations:
         with reject_duplicates(exceptions.FloatingIpExists, field, len(found)):
             return self.database.write(db.insert_floatingips, network_id, found)
 
+    @remote_for_operators(policies.DELETE_FLOATING_IPS)
     def delete_floatingip(self, context: RequestContext, floating_ip_id: int) -> None:  # noqa: ARG002
         """Remove an address; nothing is changed in Neutron.
 
@@ -123,6 +125,7 @@ class NetworkOperations:
     database: Database
     cloud: ServiceConnector
 
+    @remote_for_operators(policies.CREATE_NETWORKS, writes=True)
     def create_networks(
         self,
         context: RequestContext,  # noqa: ARG002
@@ -155,6 +158,7 @@ class NetworkOperations:
         with reject_duplicates(exceptions.NetworkExists, field, len(wanted)):
             return self.database.write(db.insert_segments, wanted, unit, extra)
 
+    @remote_for_operators(policies.UPDATE_NETWORKS, writes=True)
     def update_network(
         self,
         context: RequestContext,  # noqa: ARG002
@@ -173,6 +177,7 @@ class NetworkOperations:
         self.database.write(_update_segment, network_id, values)
         return network_id
 
+    @remote_for_operators(policies.DELETE_NETWORKS)
     def delete_network(self, context: RequestContext, network_id: int) -> None:  # noqa: ARG002
         """Remove a segment; nothing is changed in Neutron.
 
@@ -181,12 +186,13 @@ class NetworkOperations:
         """
         self.database.write(_delete_segment, network_id)
 
+    @remote_for_operators(policies.UPDATE_NETWORK_PROPERTIES)
     def set_network_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
         """Set whether users may see an extra property of segments.
 
         :raises climate_core.exceptions.NetworkPropertyNotFound: no segment has it
         """
-        self.database.write(extra_properties.SEGMENTS.set_private, name, private)
+        self.database.write(db.SEGMENT_PROPERTIES.set_private, name, private)
 
 
 def _check_segments_free(

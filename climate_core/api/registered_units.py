@@ -5,22 +5,19 @@ Registered units are what operators add to pools: hosts, floating IPs and networ
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import webob
 
-from climate_common import limits, resource_types
-from climate_core import exceptions
+from climate_common import limits
+from climate_core import exceptions, packages
 from climate_core.api import errors, policy
 from climate_core.api.request import Backend, Request, answer, parse_unit_id
 from climate_core.api.schemas import common
 from climate_core.context import RequestContext
-from climate_core.db import extra_properties
 from climate_core.db.extra_properties import ExtraProperties
-from climate_hosts import policies as host_rules
-from climate_networks import policies as network_rules
-from climate_networks import units
 
 #: A boolean; clients of Blazar send it as a string.
 FLAG: Final[dict[str, Any]] = {'enum': [True, False, 'true', 'false', 'True', 'False']}
@@ -166,11 +163,15 @@ class PropertyCalls:
     :param stored: the properties in the database
     :param resource_type: the type of the units
     :param private_rule: the policy of seeing private properties
+    :param unknown_property: the error for a property that no unit has
+    :param fields: the fields that requests may name beside extra properties
     """
 
     stored: ExtraProperties
     resource_type: str
     private_rule: str
+    unknown_property: type[exceptions.UnknownProperty]
+    fields: Sequence[str]
 
     def list_(self, backend: Backend, request: Request) -> webob.Response:
         """List extra properties; without the policy of private ones, those of reservable units."""
@@ -194,14 +195,18 @@ class PropertyCalls:
         return backend.database.read(self.stored.values, is_visible)
 
     def update(
-        self, request: Request, name: str, change: Callable[[RequestContext, str, bool], None]
+        self,
+        backend: Backend,
+        request: Request,
+        name: str,
+        operation: Callable[[Any, RequestContext, str, bool], None],
     ) -> webob.Response:
         """Make an extra property private or public.
 
-        :param change: the operation of the manager
+        :param operation: the operation of the manager
         """
         private = request.read_body(UPDATE_PROPERTY)['private']
-        change(request.context, name, private)
+        backend.manager.call(operation, request.context, name, private)
         shown = {
             'id': name,
             'resource_type': self.resource_type,
@@ -220,32 +225,14 @@ class PropertyCalls:
         return policy.allows(backend.enforcer, context, self.private_rule, {})
 
 
-HOST_PROPERTIES: Final = PropertyCalls(
-    extra_properties.HOSTS, resource_types.HOST, host_rules.GET_PRIVATE
-)
-SEGMENT_PROPERTIES: Final = PropertyCalls(
-    extra_properties.SEGMENTS, resource_types.NETWORK, network_rules.GET_PRIVATE_NETWORK_PROPERTIES
-)
-
-
-#: The fields of hosts that requests name beside extra properties.
-_HOST_FIELDS: Final = (
-    'availability_zone',
-    'cpu_arch',
-    'cpu_model',
-    'cpu_vendor',
-    'hypervisor_hostname',
-    'hypervisor_type',
-    'hypervisor_version',
-    'local_gb',
-    'memory_mb',
-    'vcpus',
-)
-#: The code of an error -> the extra properties and the other fields that requests may name.
-_NAMED: Final[Mapping[str, tuple[PropertyCalls, tuple[str, ...]]]] = {
-    exceptions.UnknownProperty.code: (HOST_PROPERTIES, _HOST_FIELDS),
-    exceptions.UnknownSegmentProperty.code: (SEGMENT_PROPERTIES, units.SEGMENT_FACTS),
-}
+@functools.cache
+def _calls_by_code() -> dict[str, PropertyCalls]:
+    """Return the calls of the packages by the code of the error for an unknown property."""
+    return {
+        calls.unknown_property.code: calls
+        for package in packages.list_packages()
+        for calls in package.list_property_calls()
+    }
 
 
 def add_known_properties(
@@ -260,7 +247,7 @@ def add_known_properties_to_dry_run(
     backend: Backend, context: RequestContext, checked: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """Return the result of a dry run with the same properties in its errors."""
-    codes = {error['error_name'] for error in checked['refusals']} & _NAMED.keys()
+    codes = {error['error_name'] for error in checked['refusals']} & _calls_by_code().keys()
     known = {code: _known_properties(backend, context, code) for code in codes}
     refusals = [
         {**error, 'error_message': f'{error["error_message"]} {known[error["error_name"]]}'}
@@ -272,6 +259,6 @@ def add_known_properties_to_dry_run(
 
 
 def _known_properties(backend: Backend, context: RequestContext, code: str) -> str:
-    calls, fields = _NAMED[code]
+    calls = _calls_by_code()[code]
     extra = set(calls.list_values(backend, context)) - calls.list_hidden(backend, context)
-    return f'Known are {", ".join(sorted({*fields, *extra}))}.'
+    return f'Known are {", ".join(sorted({*calls.fields, *extra}))}.'

@@ -328,3 +328,10 @@ def _is_changed_meanwhile(response: Any) -> bool:
     if response.status_code != 409:
         return False
     return any(error.get('code') == _CHANGED_MEANWHILE for error in response.json()['errors'])
+
+
+def create_names(conn: 'connections.Connection') -> None:
+    """Create the resource classes and the trait of lanes."""
+    for name in (lanes.SLOT, lanes.HOST):
+        PLACEMENT.request(conn, 'PUT', f'/resource_classes/{name}')
+    PLACEMENT.request(conn, 'PUT', f'/traits/{lanes.TRAIT}')

@@ -10,11 +10,11 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from climate_core import conf as configuration
+from climate_core import packages
 from climate_core.db import migration
 from climate_core.db.engine import DATABASE_ERRORS
 from climate_core.delivery import metrics
 from climate_core.plugins import loading
-from climate_hosts.cloud.power import base as power
 
 T = TypeVar('T')
 
@@ -24,7 +24,7 @@ USAGE_STATUS = 2
 CANNOT_START: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
-    power.BadPowerSettings,
+    packages.InvalidConfiguration,
     metrics.BadAddress,
     cfg.Error,
     OSError,

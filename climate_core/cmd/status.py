@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The console script ``climate-status``: ``upgrade check`` and ``security check``."""
 
+import functools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import kombu
@@ -12,17 +13,15 @@ from oslo_policy import policy as oslo_policy
 from oslo_upgradecheck import upgradecheck
 
 from climate_core import conf as configuration
+from climate_core import packages
 from climate_core.api import policy
-from climate_core.cloud import Cloud, errors, volumes
+from climate_core.cloud import Cloud, errors, placement_check, volumes
 from climate_core.cloud.placement import PLACEMENT
 from climate_core.cmd import checks, security, startup_errors
 from climate_core.db import migration
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.plugins import loading
 from climate_core.repair import listener
-from climate_hosts.cloud import placement_check
-from climate_hosts.watch import isolation as host_checks
-from climate_networks import checks as climate_networks_checks
 
 #: The errors of a database that does not answer.
 _DATABASE_ERRORS: tuple[type[Exception], ...] = (OSError, *DATABASE_ERRORS)
@@ -60,9 +59,11 @@ class UpgradeChecks(checks.Checks):
                 ('Queues of notifications', self._check_queues),
                 ('Placement', self._check_placement),
                 ('Volumes of all projects', self._check_volumes),
-                ('Hosts of the pools', self._check_pool),
-                ('Floating IPs for leases', self._check_addresses),
-                ('Networks for leases', self._check_segments),
+                *(
+                    (check.title, functools.partial(self._check_pool, check))
+                    for package in packages.list_packages()
+                    for check in package.list_pool_checks()
+                ),
                 ('Policy', self._check_policy),
             ),
         )
@@ -209,54 +210,20 @@ class UpgradeChecks(checks.Checks):
             )
         return upgradecheck.Result(_SUCCESS)
 
-    def _check_pool(self) -> upgradecheck.Result:
-        """Check that ordinary servers are kept off the hosts of the pools."""
-        return self._check_set_apart(
-            host_checks.find_problems,
-            'The hosts could not be checked',
-            'No pool has a host.',
-            host_checks.UNSEEN,
-        )
-
-    def _check_addresses(self) -> upgradecheck.Result:
-        """Check that the floating IPs of the pool are not available to other users."""
-        return self._check_set_apart(
-            climate_networks_checks.find_unsafe_addresses,
-            'Whether each floating IP is free for leases could not be checked',
-            'No floating IP is set apart for leases.',
-            climate_networks_checks.UNCHECKED_POLICY,
-        )
-
-    def _check_segments(self) -> upgradecheck.Result:
-        """Check that the network segments of the pool are not available to other users."""
-        return self._check_set_apart(
-            climate_networks_checks.find_unsafe_segments,
-            'Whether each network segment is free for leases could not be checked',
-            'No network segment is set apart for leases.',
-            climate_networks_checks.UNCHECKED_RANGES,
-        )
-
-    def _check_set_apart(
-        self, find: Callable[..., list[str] | None], unchecked: str, nothing: str, unseen: str
-    ) -> upgradecheck.Result:
-        """Check that the resources that operators added to the pool are reserved for leases.
-
-        :param find: returns the problems; None if the pool is empty
-        :param unchecked: the message, before the reason, if the check fails
-        :param nothing: the message if the pool is empty
-        :param unseen: the message about what the check cannot see, added to every result
-        """
+    def _check_pool(self, check: packages.PoolCheck) -> upgradecheck.Result:
+        """Check that the resources that operators added to a pool are reserved for leases."""
         if self._check_credentials().code is not _SUCCESS:
             return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
         if self._database is None:
             return _UNCHECKED_DATABASE
         try:
-            found = find(self._database, Cloud(self.conf).service())
+            problems = check.find_problems(self._database, Cloud(self.conf).service())
         except (*errors.EXPECTED, *_DATABASE_ERRORS) as exc:
-            return upgradecheck.Result(_WARNING, f'{unchecked}: {exc}')
-        if found is None:
-            return upgradecheck.Result(_SUCCESS, nothing)
-        return upgradecheck.Result(_WARNING if found else _SUCCESS, ' '.join([*found, unseen]))
+            return upgradecheck.Result(_WARNING, f'{check.unchecked}: {exc}')
+        if problems is None:
+            return upgradecheck.Result(_SUCCESS, check.empty)
+        code = _WARNING if problems else _SUCCESS
+        return upgradecheck.Result(code, ' '.join([*problems, check.limits]))
 
     def _check_policy(self) -> upgradecheck.Result:
         """Check that policy.yaml can be read and has no undefined rules."""

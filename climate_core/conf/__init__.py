@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration: an object that is passed, so that one process can hold several services.
 
-The modules of this package have the options, and :data:`SECTIONS` lists them.
+The modules of this package have the options, and :func:`list_sections` lists them.
 """
 
 import contextlib
@@ -26,20 +26,18 @@ with warnings.catch_warnings():
     warnings.filterwarnings('ignore', r'\s*Eventlet is deprecated')
     import oslo_messaging.opts
 
+from climate_core import packages  # noqa: E402
 from climate_core.conf import api, cloud, delivery, limits, manager  # noqa: E402
-from climate_hosts.conf import hosts, power  # noqa: E402
 
 #: The options by section of climate.conf, in the order of the sample file.
-SECTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
+_SECTIONS: tuple[tuple[str | None, Sequence[cfg.Opt]], ...] = (
     (manager.PATHS_GROUP, manager.PATHS_OPTS),
     (api.GROUP, api.OPTS),
     (manager.GROUP, manager.OPTS),
     (manager.ENGINE_GROUP, manager.ENGINE_OPTS),
     (cloud.GROUP, cloud.OPTS),
     (cloud.RECONCILE_GROUP, cloud.RECONCILE_OPTS),
-    (hosts.GROUP, hosts.OPTS),
     (manager.QUEUE_GROUP, manager.QUEUE_OPTS),
-    (power.GROUP, power.OPTS),
     (cloud.NOVA_NOTIFICATIONS.GROUP, cloud.NOVA_NOTIFICATIONS.OPTS),
     (cloud.CINDER_NOTIFICATIONS.GROUP, cloud.CINDER_NOTIFICATIONS.OPTS),
     (cloud.HEAT_NOTIFICATIONS.GROUP, cloud.HEAT_NOTIFICATIONS.OPTS),
@@ -93,12 +91,18 @@ def load(
     return conf
 
 
+def list_sections() -> list[tuple[str | None, Sequence[cfg.Opt]]]:
+    """Return the options by section of climate.conf, with those of reservation packages."""
+    found = [section for package in packages.list_packages() for section in package.list_options()]
+    return [*_SECTIONS, *found]
+
+
 def register(conf: cfg.ConfigOpts, has_api: bool = True) -> None:
     """Register every option on ``conf``, with Climate's defaults for its libraries.
 
     :param has_api: as of :func:`load`
     """
-    for group, opts in SECTIONS:
+    for group, opts in list_sections():
         # keystoneauth registers what it requires itself, when the cloud is asked something:
         # neither the API nor the database commands need credentials.
         conf.register_opts([opt for opt in opts if not opt.required], group=group)

@@ -17,7 +17,7 @@ from sqlalchemy import orm
 
 from climate_core.db import tables
 from climate_core.db.sql import json_member, microseconds
-from climate_hosts.domain import hosts
+from climate_core.lease.unit_properties import HOST_KIND
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
@@ -126,7 +126,7 @@ def _shared_columns(query: CapacityQuery) -> list[sa.ColumnElement[Any]]:
     """Return the columns that units have in common which are put together."""
     columns: list[sa.ColumnElement[Any]] = [*_EQUAL_COLUMNS]
     for number, name in enumerate(query.properties):
-        hidden: list[sa.ColumnElement[bool]] = [_UNIT.c.kind != hosts.KIND]
+        hidden: list[sa.ColumnElement[bool]] = [_UNIT.c.kind != HOST_KIND]
         if not query.private:
             of_name = sa.select(_PROPERTY.c.name).where(_PROPERTY.c.name == name)
             hidden.append(of_name.where(_PROPERTY.c.private.is_(True)).exists())

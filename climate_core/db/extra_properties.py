@@ -5,6 +5,7 @@ Which of them users may not see is kept by name.
 """
 
 import dataclasses
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -14,7 +15,10 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.db import rows, tables
 from climate_core.db.engine import Stale
-from climate_networks.db import IsSeen
+
+#: Returns whether a caller may see a unit; takes the access to it, as
+#: :class:`climate_core.calendar.model.Access` dumps it.
+IsSeen = Callable[[Mapping[str, Any] | None], bool]
 
 _UNIT = tables.UNITS
 #: The text of no properties at all.
@@ -81,14 +85,3 @@ class ExtraProperties:
             rows.insert(session, self.table, [{'name': name, 'private': private}])
         except db_exc.DBDuplicateEntry as exc:
             raise Stale(f'property {name}') from exc
-
-
-HOSTS: Final = ExtraProperties(
-    tables.HOSTS, tables.HOST_PROPERTIES, 'host', exceptions.HostPropertyNotFound
-)
-SEGMENTS: Final = ExtraProperties(
-    tables.NETWORK_SEGMENTS,
-    tables.NETWORK_SEGMENT_PROPERTIES,
-    'network segment',
-    exceptions.NetworkPropertyNotFound,
-)

@@ -6,6 +6,7 @@ The API calls the rows bars.
 
 import dataclasses
 import datetime
+import functools
 import itertools
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,13 +16,11 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_common import resource_types
-from climate_core import exceptions
+from climate_core import exceptions, packages
 from climate_core.db import allocations, events, tables
-from climate_networks.units import SEGMENT_FACTS, Segment
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
-_FLOATING_IP, _SEGMENT = tables.FLOATING_IPS, tables.NETWORK_SEGMENTS
 
 #: What rows are grouped by -> the columns of their order.
 ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
@@ -130,8 +129,6 @@ _COLUMNS = (
 )
 #: The columns -> the names of these fields.
 _FIELDS: Final = dict(zip(_COLUMNS, TimelineRow._fields, strict=False))
-#: The types of resources whose names the calendar has.
-_NAMED: Final = (resource_types.FLOATING_IP, resource_types.NETWORK)
 
 
 def read_page(session: orm.Session, query: TimelineQuery) -> tuple[list[TimelineRow], bool]:
@@ -215,17 +212,17 @@ def _with_names(
 
     :param order: the columns by which they are sorted
     """
+    names = _unit_names()
     is_allocated = sa.and_(
         _ALLOCATION.c.reservation_id == page.c.reservation_id,
-        page.c.resource_type.in_(_NAMED),
+        page.c.resource_type.in_(names),
         sa.not_(allocations.is_released()),
     )
     query = (
-        sa.select(*page.c, _FLOATING_IP.c.address, *(_SEGMENT.c[name] for name in SEGMENT_FACTS))
+        sa.select(*page.c, _UNIT.c.properties)
         .select_from(page)
         .outerjoin(_ALLOCATION, is_allocated)
-        .outerjoin(_FLOATING_IP, _FLOATING_IP.c.unit_id == _ALLOCATION.c.unit_id)
-        .outerjoin(_SEGMENT, _SEGMENT.c.unit_id == _ALLOCATION.c.unit_id)
+        .outerjoin(_UNIT, _UNIT.c.id == _ALLOCATION.c.unit_id)
         .order_by(*(page.c[name] for name in order), _ALLOCATION.c.unit_id)
     )
     rows = session.execute(query).mappings()
@@ -233,15 +230,19 @@ def _with_names(
         listed = [*same]
         bar = TimelineRow(*(listed[0][name] for name in TimelineRow._fields[:-1]))
         held = (bar.params or {}).get('floatingips', ())
-        yield bar._replace(names=[*held, *dict.fromkeys(_names(listed))])
+        units = [row['properties'] for row in listed if row['properties'] is not None]
+        allocated = [names[bar.resource_type](unit) for unit in units]
+        yield bar._replace(names=[*held, *dict.fromkeys(allocated)])
 
 
-def _names(rows: Sequence[sa.RowMapping]) -> Iterator[str]:
-    for row in rows:
-        if row['address'] is not None:
-            yield row['address']
-        elif row['segment_id'] is not None:
-            yield str(Segment.of(dict(row)))
+@functools.cache
+def _unit_names() -> dict[str, packages.UnitName]:
+    """Return how to name the allocated units of reservations, by type of resource."""
+    return {
+        resource_type: name
+        for package in packages.list_packages()
+        for resource_type, name in package.list_unit_names().items()
+    }
 
 
 def _select(*columns: Any, project_id: str | None) -> sa.Select[Any]:

@@ -79,7 +79,6 @@ class Metrics:
 
     :param overdue_seconds: how long after its time an event is overdue
     :param database_seconds: how long counts from the database are cached
-    :param has_power: whether Climate powers hosts off while no lease needs them
     """
 
     def __init__(
@@ -87,7 +86,6 @@ class Metrics:
         database: Database,
         overdue_seconds: float,
         database_seconds: float,
-        has_power: bool = False,
     ) -> None:
         self.registry = prometheus_client.CollectorRegistry()
         self._lock = threading.Lock()
@@ -122,11 +120,6 @@ class Metrics:
             'Trusts that no lease needs and that Keystone does not let the service delete.',
             labels=(),
         )
-        self._outage = prometheus_client.Gauge(
-            'climate_hosts_outage',
-            'Whether so many hosts look down at once that none is replaced.',
-            registry=self.registry,
-        )
         self._threads = prometheus_client.Gauge(
             'climate_engine_threads',
             'Threads of this manager whose events call a service.',
@@ -142,11 +135,6 @@ class Metrics:
             'climate_build', 'The release that runs.', registry=self.registry
         ).info({'version': importlib.metadata.version('openstack-climate')})
         self.registry.register(_DatabaseCollector(database, overdue_seconds, database_seconds))
-        self._not_woken: prometheus_client.Counter | None = None
-        if has_power:
-            self._not_woken = self._counter(
-                'climate_host_wake_failures', 'Hosts that did not wake in time.', labels=()
-            )
 
     def claimed(self, due: DueEvent, now: datetime.datetime) -> None:
         """Count an event whose work starts; threads of the engine call these methods."""
@@ -185,15 +173,6 @@ class Metrics:
     def count_waiting(self, count: Callable[[], float]) -> None:
         """Set the function that counts the claimed events that wait for a thread."""
         self._waiting.set_function(count)
-
-    def outage(self, is_so: bool) -> None:
-        """Set whether so many hosts look down at once that none is replaced."""
-        self._outage.set(is_so)
-
-    def not_woken(self) -> None:
-        """Count a host that did not power on in time."""
-        if self._not_woken is not None:
-            self._not_woken.inc()
 
     def settled(self, event: model.Event, now: datetime.datetime) -> None:
         """Count the outcome of an event."""

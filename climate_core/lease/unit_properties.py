@@ -10,6 +10,8 @@ from typing import Any, Final
 from climate_common import limits
 from climate_core import exceptions
 
+#: The kind of the units of hosts, whose capacity users may group by properties.
+HOST_KIND: Final = 'host'
 #: The details that filters can name, beside the extra properties.
 NODE_FACTS: Final = (
     'hypervisor_hostname',

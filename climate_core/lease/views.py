@@ -10,6 +10,7 @@ A list has thousands of events. The summaries take a fifth of the time of the va
 :mod:`climate_core.lease.model`, which have more fields and are checked when they change.
 """
 
+import functools
 import importlib.metadata
 import operator
 from collections.abc import Mapping, Sequence
@@ -17,11 +18,10 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, overload
 
 from climate_common import dates, resource_types
+from climate_core import packages
 from climate_core.lease import model, states, webhook
 from climate_core.lease.events.base import get_handler
 from climate_core.lease.model import Event, Lease
-from climate_hosts.domain import hosts
-from climate_networks import units
 
 #: A time as it was read. A text has the format of a database, ``YYYY-MM-DD HH:MM:SS.ffffff`` in
 #: UTC. All times of a list have one type.
@@ -171,36 +171,17 @@ def visible_params(one: model.Reservation | ReservationSummary) -> dict[str, Any
 
 def _allocation_fields(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
     """Return the allocations of a reservation, by the names that users know."""
-    match one.unit_kind:
-        case hosts.KIND:
-            names = [each.unit['hypervisor_hostname'] for each in one.allocations]
-            return {'hosts': names, **_blazar_fields(one)}
-        case units.FLOATING_IP_KIND:
-            return {'floatingips': [each.unit['address'] for each in one.allocations]}
-        case units.SEGMENT_KIND:
-            return _network_fields(one)
-    return {}
+    view = None if one.unit_kind is None else _views_by_unit_kind().get(one.unit_kind)
+    return {} if view is None else view(one)
 
 
-def _network_fields(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
-    """Return the allocated segment, and the id of the network once it is created."""
-    segments = [units.Segment.of(each.unit).facts for each in one.allocations[:1]]
-    made = (one.progress or {}).get(units.NETWORK_ID)
-    return {**(segments[0] if segments else {}), units.NETWORK_ID: made}
-
-
-def _blazar_fields(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
-    """Return fields that Blazar's clients read.
-
-    They are Blazar's action before the end, and what it creates in Nova for reservations by sizes,
-    of which only the flavor is needed.
-    """
-    match one.resource_type:
-        case resource_types.HOST:
-            return {'before_end': one.params.get('before_end', 'default')}
-        case resource_types.SIZES:
-            return {'flavor_id': one.id, 'aggregate_id': None, 'server_group_id': None}
-    return {}
+@functools.cache
+def _views_by_unit_kind() -> dict[str, packages.ReservationView]:
+    return {
+        kind: view
+        for package in packages.list_packages()
+        for kind, view in package.list_reservation_views().items()
+    }
 
 
 def common_event(one: model.Event | EventSummary) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from climate_core.operations.draft_builder import DraftBuilder
 from climate_core.operations.idempotent_create import check_unreserved, find_equal_holder
 from climate_core.operations.quota import Quota
 from climate_core.plugins.common_pool.server_placement import RunningServer
-from climate_hosts.operations.evacuation_planner import EvacuationPlanner
 
 
 def dry_run_create(
@@ -65,12 +64,8 @@ def dry_run_create(
             del errors.found[known:]
             draft = preempted
         expected = len(errors.found)
-        pool_forecast.check_draft(
-            builder.database, writer.evacuation_planner.cloud, context, draft, errors
-        )
-        pool_forecast.check_immediate(
-            builder.database, writer.evacuation_planner.cloud, draft, errors
-        )
+        pool_forecast.check_draft(builder.database, writer.cloud, context, draft, errors)
+        pool_forecast.check_immediate(builder.database, writer.cloud, draft, errors)
         if any(isinstance(each, exceptions.NotEnough) for each in errors.found[expected:]):
             draft = _preempt_servers(writer, draft, errors, expected)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
@@ -104,7 +99,7 @@ def _preempt_servers(
     return found
 
 
-def _would_wait(planner: EvacuationPlanner, draft: Draft, errors: ErrorCollector) -> bool:
+def _would_wait(planner: services.EvacuationPlanner, draft: Draft, errors: ErrorCollector) -> bool:
     """Return whether a rejected lease would be queued; report hosts that cannot be drained."""
     lacking = [each for each in errors.found if isinstance(each, exceptions.NotEnough)]
     if not lacking or len(lacking) < len(errors.found):

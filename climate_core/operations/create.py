@@ -37,9 +37,8 @@ from climate_core.operations.idempotent_create import (
 from climate_core.operations.preemption import PREEMPTS, Preemption
 from climate_core.operations.provisioning import Provisioned, Provisioner
 from climate_core.operations.quota import Quota
-from climate_core.operations.services import Services
+from climate_core.operations.services import EvacuationPlanner, Services
 from climate_core.plugins import resource_spec
-from climate_hosts.operations.evacuation_planner import EvacuationPlanner
 
 #: Maximum number of leases of one transaction: the others of the project wait for its commit.
 MAX_GROUP_SIZE: Final = 32
@@ -93,6 +92,7 @@ class LeaseWriter:
         self._conf = services.conf
         self._database = services.database
         self._plugins = services.plugins
+        self.cloud = services.cloud
         self.quota = quota
         self.provisioner = provisioner
         self.allocation_service = allocation_service
@@ -181,9 +181,7 @@ class LeaseWriter:
         """
         try:
             draft = self._admit_allocated(draft)
-            pool_forecast.check_draft(
-                self._database, self.evacuation_planner.cloud, context, draft
-            )
+            pool_forecast.check_draft(self._database, self.cloud, context, draft)
         except exceptions.NotEnough as exc:
             preempting = self.preemption.find_servers(draft)
             if draft.may_wait:

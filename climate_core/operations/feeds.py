@@ -23,6 +23,7 @@ from climate_core.db import sql
 from climate_core.db.engine import Database
 from climate_core.lease import feeds
 from climate_core.operations.operator_registration import require_services
+from climate_core.operations.remote import remote
 from climate_core.operations.services import TrustService
 
 LOG = log.getLogger(__name__)
@@ -36,6 +37,7 @@ class FeedOperations:
     database: Database
     trusts: TrustService
 
+    @remote(policies.CREATE_FEED)
     def create_feed(self, context: RequestContext, values: Mapping[str, Any]) -> str:
         """Create a feed of the leases of the user's project; return its unstored token.
 
@@ -67,6 +69,7 @@ class FeedOperations:
             raise
         return str(token)
 
+    @remote()
     def feed_roles(self, context: RequestContext, feed_id: str) -> Sequence[str]:
         """Return the roles that the user of a feed still has in its project; none: no more.
 
@@ -81,6 +84,7 @@ class FeedOperations:
             except errors.TrustRefused:
                 return []
 
+    @remote()
     def delete_feed(self, context: RequestContext, feed_id: str) -> None:
         """Delete a feed and so its token; a missing feed is no error.
 

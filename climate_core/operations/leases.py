@@ -15,7 +15,7 @@ import datetime
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from climate_core import policies
+from climate_core import packages, policies
 from climate_core.calendar.calendar import Calendar
 from climate_core.context import RequestContext
 from climate_core.lease import model, states, views
@@ -29,14 +29,13 @@ from climate_core.operations.idempotent_create import retry_if_lease_appeared
 from climate_core.operations.preemption import Preemption
 from climate_core.operations.provisioning import OwnerTrusts, Provisioner
 from climate_core.operations.quota import Quota
+from climate_core.operations.remote import remote
 from climate_core.operations.server_preemption import ServerPreemption
-from climate_core.operations.services import Services
+from climate_core.operations.services import HostEvacuation, NoEvacuation, Services
 from climate_core.operations.shrink import LeaseShrinker
 from climate_core.operations.update import LeaseUpdater, RequestedChange
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
-from climate_hosts.operations.evacuation_planner import EvacuationPlanner
-from climate_hosts.operations.host_evacuation import HostEvacuation
 
 
 class LeaseOperations:
@@ -64,17 +63,14 @@ class LeaseOperations:
             ServerPreemption(conf, database, clock, self.cloud),
         )
         self.queue = WaitQueue(services, self.allocation_service, self.quota, self.preemption)
-        self.evacuation_planner = EvacuationPlanner(
-            conf, database, self.allocation_service, self.cloud
-        )
-        self.host_evacuation = HostEvacuation(self.evacuation_planner, self.queue, clock)
+        self.host_evacuation = self._create_evacuation(services)
         self.owner_trusts = OwnerTrusts(database, services.trusts, conf.cloud.owner_cache_size)
         self.lease_writer = LeaseWriter(
             services,
             self.quota,
             Provisioner(database, plugins, services.trusts, self.owner_trusts),
             self.allocation_service,
-            self.evacuation_planner,
+            self.host_evacuation.planner,
             self.preemption,
         )
         self.updater = LeaseUpdater(
@@ -83,6 +79,13 @@ class LeaseOperations:
             self.allocation_service,
             LeaseShrinker(database, clock, plugins, self.allocation_service),
         )
+
+    def _create_evacuation(self, services: Services) -> HostEvacuation:
+        for package in packages.list_packages():
+            found = package.create_evacuation(services, self.allocation_service, self.queue)
+            if found is not None:
+                return found
+        return NoEvacuation()
 
     @property
     def lease_calls(self) -> dict[str, Callable[[model.Lease], PollAgain | None]]:
@@ -102,6 +105,7 @@ class LeaseOperations:
         return self.preemption.preempt_servers(lease, is_tried=True)
 
     @retry_if_lease_appeared
+    @remote(policies.CREATE_LEASE, reserves=True)
     def create_lease(
         self, context: RequestContext, values: Mapping[str, Any]
     ) -> views.CreatedLease:
@@ -127,10 +131,12 @@ class LeaseOperations:
             return views.lease_view(written.lease, viewer_id=context.user_id)
         return written.lease.id
 
+    @remote(policies.CREATE_LEASE, reserves=True)
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of a create, see :func:`.availability.dry_run_create`."""
         return availability.dry_run_create(self.builder, self.lease_writer, context, values)
 
+    @remote(policies.GET_AVAILABILITY, reserves=True)
     def find_windows(
         self, context: RequestContext, values: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
@@ -139,6 +145,7 @@ class LeaseOperations:
             self.builder, self.allocation_service, self.cloud, context, values
         )
 
+    @remote(writes=True)
     def update_lease(
         self,
         context: RequestContext,
@@ -158,6 +165,7 @@ class LeaseOperations:
         self.updater.update_lease(context, lease_id, values, generation)
         return lease_id
 
+    @remote(writes=True)
     def delete_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
@@ -169,6 +177,7 @@ class LeaseOperations:
             ),
         )
 
+    @remote(writes=True)
     def start_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
@@ -180,6 +189,7 @@ class LeaseOperations:
             ),
         )
 
+    @remote(writes=True)
     def end_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
@@ -192,6 +202,7 @@ class LeaseOperations:
         )
 
     @retry_if_lease_appeared
+    @remote(reserves=True)
     def add_reservation(
         self,
         context: RequestContext,
@@ -211,6 +222,7 @@ class LeaseOperations:
         self.on_write(written.lease, draft.now)
         return written.reservations[0].id
 
+    @remote(writes=True)
     def update_reservation(
         self,
         context: RequestContext,
@@ -223,6 +235,7 @@ class LeaseOperations:
         self.updater.update_reservation(context, lease_id, reservation_id, values, generation)
         return reservation_id
 
+    @remote(writes=True)
     def remove_reservation(
         self,
         context: RequestContext,

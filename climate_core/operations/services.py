@@ -3,18 +3,21 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from oslo_config import cfg
+from sqlalchemy import orm
 
 from climate_core.calendar.calendar import Calendar
 from climate_core.context import RequestContext
 from climate_core.db.engine import Clock, Database
+from climate_core.exceptions import NotEnough
 from climate_core.lease.model import Lease, TrustScope
-from climate_core.plugins.base import ResourcePlugin
+from climate_core.plugins.base import PollAgain, ResourcePlugin
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
+    from climate_core.operations.draft import Draft
 
 
 class LimitsService(Protocol):
@@ -60,6 +63,59 @@ class ExternalService(Protocol):
 
         :raises climate_core.exceptions.Transient: try again later
         """
+
+
+class EvacuationPlanner(Protocol):
+    """Choose the hosts that are evacuated for a lease of the kind best_effort."""
+
+    def choose_hosts(self, draft: 'Draft', refused: NotEnough) -> tuple[int, ...]:
+        """Return the ids of the hosts that are to be evacuated for a new lease.
+
+        :param refused: the rejection without an evacuation
+        :raises climate_core.exceptions.NotEnough: too few can be evacuated
+        :raises climate_core.exceptions.BadRequest: the lease starts too late
+        """
+
+    def take_hosts(self, session: orm.Session, draft: 'Draft', lease: Lease) -> Lease:
+        """Take the hosts that are to be evacuated for the new lease of a draft; return the lease.
+
+        :raises climate_core.exceptions.NotEnough: another lease has taken one of them
+        """
+
+
+class HostEvacuation(Protocol):
+    """Evacuate hosts for leases."""
+
+    @property
+    def planner(self) -> EvacuationPlanner:
+        """Return what chooses the hosts."""
+
+    def step(self, lease: Lease) -> PollAgain | None:
+        """Take the next step of the evacuation for a lease.
+
+        :returns: until when to wait; None: the lease needs no evacuation any more
+        :raises climate_core.exceptions.Permanent: it timed out
+        """
+
+
+class NoEvacuation:
+    """Evacuate no hosts: no installed package has any."""
+
+    @property
+    def planner(self) -> Self:
+        """Return this object."""
+        return self
+
+    def choose_hosts(self, draft: 'Draft', refused: NotEnough) -> tuple[int, ...]:  # noqa: ARG002
+        """Reject the lease."""
+        raise refused
+
+    def take_hosts(self, session: orm.Session, draft: 'Draft', lease: Lease) -> Lease:  # noqa: ARG002
+        """Return the lease."""
+        return lease
+
+    def step(self, lease: Lease) -> None:
+        """Evacuate nothing."""
 
 
 class NoLimits:

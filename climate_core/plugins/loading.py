@@ -2,26 +2,19 @@
 """Load and create the plugins of climate.conf."""
 
 import collections
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NoReturn
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from oslo_config import cfg
 from stevedore import named
 
-from climate_common import resource_types
+from climate_core import packages
 from climate_core.plugins.base import ResourcePlugin
-from climate_hosts.plugins.capacity import SizesPlugin
-from climate_networks.plugins.floatingips import HeldFloatingIpPlugin
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
 
 NAMESPACE = 'climate.resource.plugins'
-#: Type of resource -> the plugin of another form of the same type on the wire.
-_OTHER_FORMS: Final[Mapping[str, type[ResourcePlugin]]] = {
-    resource_types.SERVER: SizesPlugin,
-    resource_types.FLOATING_IP: HeldFloatingIpPlugin,
-}
 
 
 class PluginError(Exception):
@@ -55,13 +48,16 @@ def load_classes(names: Sequence[str]) -> list[type[ResourcePlugin]]:
 
 def with_forms(plugins: Iterable[type[ResourcePlugin]]) -> list[type[ResourcePlugin]]:
     """Return plugins, each with the one for the other form of its type if it has one."""
+    companions = {
+        resource_type: companion
+        for package in packages.list_packages()
+        for resource_type, companion in package.list_companion_plugins().items()
+    }
     found: list[type[ResourcePlugin]] = []
-    for each in plugins:
-        found += (
-            [each, _OTHER_FORMS[each.resource_type]]
-            if each.resource_type in _OTHER_FORMS
-            else [each]
-        )
+    for plugin in plugins:
+        found.append(plugin)
+        if plugin.resource_type in companions:
+            found.append(companions[plugin.resource_type])
     return found
 
 

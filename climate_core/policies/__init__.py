@@ -3,9 +3,8 @@
 
 from oslo_policy import policy
 
+from climate_core import packages
 from climate_core.policies.roles import ADMIN, MEMBER, READER, rule
-from climate_hosts import policies as host_policies
-from climate_networks import policies as network_policies
 
 
 def list_rules() -> list[policy.RuleDefault]:
@@ -13,14 +12,13 @@ def list_rules() -> list[policy.RuleDefault]:
     return [
         *LEASE_RULES,
         *RESERVATION_RULES,
-        *host_policies.RULES,
-        *network_policies.RULES,
         *AVAILABILITY_RULES,
         *CALENDAR_RULES,
         *FEED_RULES,
         *PLUGIN_RULES,
         *USAGE_RULES,
         *LIMIT_RULES,
+        *(rule for package in packages.list_packages() for rule in package.list_policies()),
     ]
 
 
@@ -136,6 +134,8 @@ AVAILABILITY_RULES = [
 
 GET_CALENDAR = 'climate:calendar:get'
 
+GET_ALLOCATIONS = 'climate:hosts:get_allocations'
+GET_PRIVATE_PROPERTIES = 'climate:hosts:get_private_properties'
 CALENDAR_RULES = [
     rule(
         GET_CALENDAR,
@@ -144,7 +144,22 @@ CALENDAR_RULES = [
         'whom the rest is promised. Leases of all projects need ``climate:leases:get_all`` too, '
         'hosts ``climate:hosts:get_allocations``.',
         'GET /v1/calendar',
-    )
+    ),
+    rule(
+        GET_ALLOCATIONS,
+        ADMIN,
+        'See which reservations of which leases hosts are promised to.',
+        'GET /v1/os-hosts/allocations',
+        'GET /v1/os-hosts/{host_id}/allocation',
+    ),
+    rule(
+        GET_PRIVATE_PROPERTIES,
+        ADMIN,
+        'See the private ones of them, too, in the list and in hosts.',
+        'GET /v1/os-hosts/properties',
+        'GET /v1/os-hosts',
+        'GET /v1/os-hosts/{host_id}',
+    ),
 ]
 
 

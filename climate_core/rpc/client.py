@@ -28,8 +28,6 @@ from climate_core import exceptions
 from climate_core.context import RequestContext, RpcSerializer
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
-from climate_hosts.operations.hosts import HostOperations
-from climate_networks.operations import FloatingIpOperations, NetworkOperations
 
 TOPIC = 'climate.manager'
 VERSION = '1.1'
@@ -165,21 +163,20 @@ class ManagerClient:
     add_reservation = _remote(LeaseOperations.add_reservation, _is_first_add)
     update_reservation = _remote(LeaseOperations.update_reservation)
     remove_reservation = _remote(LeaseOperations.remove_reservation)
-    create_floatingips = _remote(FloatingIpOperations.create_floatingips)
-    delete_floatingip = _remote(FloatingIpOperations.delete_floatingip)
-    create_networks = _remote(NetworkOperations.create_networks)
-    update_network = _remote(NetworkOperations.update_network)
-    delete_network = _remote(NetworkOperations.delete_network)
-    set_network_property = _remote(NetworkOperations.set_network_property)
     create_feed = _remote(FeedOperations.create_feed)
     feed_roles = _remote(FeedOperations.feed_roles)
     delete_feed = _remote(FeedOperations.delete_feed)
-    create_host = _remote(HostOperations.create_host)
-    update_host = _remote(HostOperations.update_host)
-    delete_host = _remote(HostOperations.delete_host)
-    set_host_property = _remote(HostOperations.set_host_property)
-    set_host_pool = _remote(HostOperations.set_host_pool)
-    delete_host_pool = _remote(HostOperations.delete_host_pool)
+
+    def call(
+        self,
+        operation: Callable[Concatenate[Any, RequestContext, P], T],
+        context: RequestContext,
+        /,
+        *args: P.args,
+        **kw: P.kwargs,
+    ) -> T:
+        """Call an operation of a reservation package, as ``HostOperations.create_host``."""
+        return _remote(operation)(self, context, *args, **kw)
 
     def nudge(self, context: RequestContext) -> None:
         """Nudge every manager to look at what is due, without waiting; the hint may be lost."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 import webob
 from sqlalchemy import orm
 
-from climate_common import dates
+from climate_common import dates, resource_types
 from climate_core import exceptions, policies
 from climate_core.api import policy, registered_units, validation
 from climate_core.api.handlers import usage as lease_usage
@@ -18,6 +18,7 @@ from climate_hosts.api import views
 from climate_hosts.db import host_power
 from climate_hosts.db import hosts as db
 from climate_hosts.domain import power
+from climate_hosts.operations.hosts import HostOperations
 
 #: One entry for all hosts of the cloud, for callers who may not see hosts or where no pool has
 #: any: nova-scheduler takes one of them when a server is reserved. Heat's OS::Blazar::Lease takes
@@ -29,6 +30,24 @@ SHARED: Final[dict[str, Any]] = {
     'service_name': 'shared',
     'reservable': False,
 }
+PROPERTIES: Final = registered_units.PropertyCalls(
+    db.EXTRA_PROPERTIES,
+    resource_types.HOST,
+    policies.GET_PRIVATE_PROPERTIES,
+    exceptions.UnknownProperty,
+    (
+        'availability_zone',
+        'cpu_arch',
+        'cpu_model',
+        'cpu_vendor',
+        'hypervisor_hostname',
+        'hypervisor_type',
+        'hypervisor_version',
+        'local_gb',
+        'memory_mb',
+        'vcpus',
+    ),
+)
 _OWN: Final = ('name', 'pool', 'disabled_reason')
 
 
@@ -52,7 +71,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     found, more = backend.database.read(db.list_page, query)
     if not found and not backend.database.read(db.exist):
         return answer(200, {'hosts': [SHARED]})
-    hidden = registered_units.HOST_PROPERTIES.list_hidden(backend, request.context)
+    hidden = PROPERTIES.list_hidden(backend, request.context)
     links = next_links(request, str(found[-1].id)) if more else None
     return answer(200, page_body('hosts', [views.host(h, hidden) for h in found], links))
 
@@ -72,7 +91,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     values = _normal(request.read_body(schema.CREATE))
     for name in ('shared', 'empty'):
         values[name] = registered_units.parse_flag(values['extra'].pop(name, False))
-    host_id = backend.manager.create_host(request.context, values)
+    host_id = backend.manager.call(HostOperations.create_host, request.context, values)
     return _answer(backend, request, 201, host_id)
 
 
@@ -82,20 +101,20 @@ def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
     values = _normal(request.read_body(schema.UPDATE))
     if 'kept_on' in values['extra']:
         values['kept_on'] = registered_units.parse_flag(values['extra'].pop('kept_on'))
-    backend.manager.update_host(request.context, _number(host_id), values)
+    backend.manager.call(HostOperations.update_host, request.context, _number(host_id), values)
     return _answer(backend, request, 200, _number(host_id))
 
 
 def delete(backend: Backend, request: Request, host_id: str) -> webob.Response:
     """Remove a host from its pool, which lets ordinary servers onto it again."""
     policy.authorize(backend.enforcer, request.context, rules.DELETE, {})
-    backend.manager.delete_host(request.context, _number(host_id))
+    backend.manager.call(HostOperations.delete_host, request.context, _number(host_id))
     return answer(204)
 
 
 def allocations(backend: Backend, request: Request) -> webob.Response:
     """List which reservations hosts are promised to, also hosts that are promised to none."""
-    policy.authorize(backend.enforcer, request.context, rules.GET_ALLOCATIONS, {})
+    policy.authorize(backend.enforcer, request.context, policies.GET_ALLOCATIONS, {})
     asked = request.parameters
     query = db.HostQuery(marker=asked.get('marker', 0), limit=page_limit(backend, request))
 
@@ -113,7 +132,7 @@ def allocations(backend: Backend, request: Request) -> webob.Response:
 
 def allocation(backend: Backend, request: Request, host_id: str) -> webob.Response:
     """Show which reservations one host is promised to."""
-    policy.authorize(backend.enforcer, request.context, rules.GET_ALLOCATIONS, {})
+    policy.authorize(backend.enforcer, request.context, policies.GET_ALLOCATIONS, {})
     number = _number(host_id)
 
     def read(session: orm.Session) -> dict[str, Any]:
@@ -130,15 +149,13 @@ def properties(backend: Backend, request: Request) -> webob.Response:
     context = request.context
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rules.GET_PROPERTIES, target)
-    return registered_units.HOST_PROPERTIES.list_(backend, request)
+    return PROPERTIES.list_(backend, request)
 
 
 def update_property(backend: Backend, request: Request, property_name: str) -> webob.Response:
     """Make an extra property private, or public again."""
     policy.authorize(backend.enforcer, request.context, rules.UPDATE_PROPERTIES, {})
-    return registered_units.HOST_PROPERTIES.update(
-        request, property_name, backend.manager.set_host_property
-    )
+    return PROPERTIES.update(backend, request, property_name, HostOperations.set_host_property)
 
 
 def pools(backend: Backend, request: Request) -> webob.Response:
@@ -161,14 +178,14 @@ def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Res
     policy.authorize(backend.enforcer, request.context, rules.UPDATE_POOLS, {})
     values = request.read_body(schema.UPDATE_POOL)
     _check_pool(pool_name)
-    backend.manager.set_host_pool(request.context, pool_name, values)
+    backend.manager.call(HostOperations.set_host_pool, request.context, pool_name, values)
     return answer(200, {'pool': views.pool(backend.database.read(db.get_pool, pool_name))})
 
 
 def delete_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
     """Delete a pool that has no hosts: nothing is known of who may use it any more."""
     policy.authorize(backend.enforcer, request.context, rules.DELETE_POOLS, {})
-    backend.manager.delete_host_pool(request.context, pool_name)
+    backend.manager.call(HostOperations.delete_host_pool, request.context, pool_name)
     return answer(204)
 
 
@@ -215,7 +232,7 @@ def _not_found(host_id: str) -> exceptions.HostNotFound:
 
 def _answer(backend: Backend, request: Request, status: int, host_id: int) -> webob.Response:
     host = backend.database.read(db.get, host_id)
-    hidden = registered_units.HOST_PROPERTIES.list_hidden(backend, request.context)
+    hidden = PROPERTIES.list_hidden(backend, request.context)
     return answer(status, {'host': views.host(host, hidden)})
 
 

@@ -34,13 +34,6 @@ class LaneAccess:
     aggregates: frozenset[str]
 
 
-def create_names(conn: 'connections.Connection') -> None:
-    """Create the resource classes and the trait of lanes."""
-    for name in (lanes.SLOT, lanes.HOST):
-        PLACEMENT.request(conn, 'PUT', f'/resource_classes/{name}')
-    PLACEMENT.request(conn, 'PUT', f'/traits/{lanes.TRAIT}')
-
-
 def create_lane(
     conn: 'connections.Connection',
     root: placement.Provider,

@@ -9,7 +9,7 @@ the indexes of all managers read it again.
 import dataclasses
 import datetime
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
@@ -19,9 +19,14 @@ from climate_common import words
 from climate_core import exceptions
 from climate_core.db import allocations, calendar, rows, sql, tables
 from climate_core.db.engine import Database, Stale, signal
+from climate_core.db.extra_properties import ExtraProperties
 from climate_core.lease import states, unit_properties
 from climate_hosts.domain import hosts
 from climate_hosts.domain.power import PowerState
+
+EXTRA_PROPERTIES: Final = ExtraProperties(
+    tables.HOSTS, tables.HOST_PROPERTIES, 'host', exceptions.HostPropertyNotFound
+)
 
 _UNIT, _HOST, _POOL = tables.UNITS, tables.HOSTS, tables.HOST_POOLS
 _ALLOCATION, _LEASE, _RESERVATION = tables.ALLOCATIONS, tables.LEASES, tables.RESERVATIONS

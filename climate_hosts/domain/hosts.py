@@ -13,14 +13,15 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from climate_common import dates
+from climate_common import dates, resource_types
 from climate_core import exceptions
 from climate_core.lease import unit_properties
-from climate_core.lease.unit_properties import NODE_FACTS, Node
+from climate_core.lease.model import Reservation
+from climate_core.lease.unit_properties import HOST_KIND, NODE_FACTS, Node
 from climate_hosts.domain.power import AWAKE, PowerState
 
 #: The kind of the units of hosts.
-KIND: Final = 'host'
+KIND: Final = HOST_KIND
 DEFAULT_POOL: Final = 'default'
 #: The reason of a shared host that an operator has disabled without a reason.
 DISABLED: Final = 'The host is disabled.'
@@ -325,3 +326,20 @@ def _looks_down(service: Mapping[str, Any] | None) -> bool:
     if service is None:
         return True
     return service.get('state') == 'down' and not service.get('forced_down')
+
+
+def reservation_view(reservation: Reservation) -> dict[str, Any]:
+    """Return the allocated hosts of a reservation, and fields that Blazar's clients read.
+
+    The latter are Blazar's action before the end, and what it creates in Nova for reservations by
+    sizes, of which only the flavor is needed.
+    """
+    names = [allocation.unit['hypervisor_hostname'] for allocation in reservation.allocations]
+    match reservation.resource_type:
+        case resource_types.HOST:
+            blazar = {'before_end': reservation.params.get('before_end', 'default')}
+        case resource_types.SIZES:
+            blazar = {'flavor_id': reservation.id, 'aggregate_id': None, 'server_group_id': None}
+        case _:
+            blazar = {}
+    return {'hosts': names, **blazar}

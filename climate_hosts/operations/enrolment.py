@@ -212,7 +212,7 @@ def check_empty(conn: 'connections.Connection', provider_id: str) -> None:
 def _create_lanes(
     conf: cfg.ConfigOpts, conn: 'connections.Connection', node: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    lane_providers.create_names(conn)
+    placement.create_names(conn)
     count = 1 if node['hypervisor_type'] == _IRONIC else conf.hosts.lanes_per_host
     root = placement.Provider(node['id'], node['hypervisor_hostname'], node['id'])
     return tuple(lane_providers.create_lane(conn, root, number) for number in range(count))

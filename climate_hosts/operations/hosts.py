@@ -22,10 +22,12 @@ from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.cloud import errors, hypervisors, placement
 from climate_core.context import RequestContext
-from climate_core.db import allocations, extra_properties
+from climate_core.db import allocations
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import require_services
+from climate_core.operations.remote import remote_for_operators
 from climate_core.operations.services import ServiceConnector
+from climate_hosts import policies
 from climate_hosts.cloud import host_claims, lane_providers
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
@@ -58,6 +60,7 @@ class HostOperations:
     cloud: ServiceConnector
     pause: Callable[[float], None] = time.sleep
 
+    @remote_for_operators(policies.CREATE, writes=True)
     def create_host(self, context: RequestContext, values: Mapping[str, Any]) -> int:  # noqa: ARG002
         """Enrol a host in a pool.
 
@@ -82,6 +85,7 @@ class HostOperations:
             conn = self.cloud.service()
             return enrolment.enrol(self.conf, self.database, conn, values, self.pause)
 
+    @remote_for_operators(policies.UPDATE, writes=True)
     def update_host(
         self,
         context: RequestContext,  # noqa: ARG002
@@ -117,6 +121,7 @@ class HostOperations:
             self.database.write(db.refresh, host_id, known)
         return host_id
 
+    @remote_for_operators(policies.DELETE)
     def delete_host(self, context: RequestContext, host_id: int) -> None:  # noqa: ARG002
         """Remove a host from its pool, and return it to ordinary servers.
 
@@ -128,13 +133,15 @@ class HostOperations:
         with require_services():
             remove_host(self.database, self.cloud.service(), host)
 
+    @remote_for_operators(policies.UPDATE_PROPERTIES)
     def set_host_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
         """Set whether users may see an extra property of hosts.
 
         :raises climate_core.exceptions.NotFound: no host has such a property
         """
-        self.database.write(extra_properties.HOSTS.set_private, name, private)
+        self.database.write(db.EXTRA_PROPERTIES.set_private, name, private)
 
+    @remote_for_operators(policies.UPDATE_POOLS)
     def set_host_pool(
         self,
         context: RequestContext,  # noqa: ARG002
@@ -152,6 +159,7 @@ class HostOperations:
         )
         self.database.write(db.set_pool_access, name, access.dump(), values.get('generation'))
 
+    @remote_for_operators(policies.DELETE_POOLS)
     def delete_host_pool(self, context: RequestContext, name: str) -> None:  # noqa: ARG002
         """Delete a pool, and its list of projects.
 

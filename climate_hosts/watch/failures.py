@@ -80,6 +80,7 @@ class HostWatch(PeriodicWorker):
     """
 
     name = 'host-watch'
+    polls_on_compute_change = True
     # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
     expected_errors: ClassVar[tuple[type[Exception], ...]] = (

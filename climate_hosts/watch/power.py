@@ -81,6 +81,7 @@ class HostPower(PeriodicWorker):
     """
 
     name = 'host-power'
+    polls_on_compute_change = True
     # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
     expected_errors: ClassVar[tuple[type[Exception], ...]] = (

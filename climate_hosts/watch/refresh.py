@@ -40,6 +40,7 @@ class HostRefresher(PeriodicWorker):
     """
 
     name = 'hosts'
+    polls_on_compute_change = True
     # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
     expected_errors: ClassVar[tuple[type[Exception], ...]] = (

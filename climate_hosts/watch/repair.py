@@ -37,6 +37,7 @@ from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from climate_core.repair import stuck_leases
 from climate_core.repair.operator_repair import RepairResult, repair_remote
+from climate_core.repair.reconciliation import skip_unavailable
 from climate_hosts.cloud import lane_providers
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
@@ -44,7 +45,7 @@ from climate_hosts.domain.hosts import Host
 from climate_hosts.watch import isolation
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connections
+    from climate_core.cloud import Cloud, connections
 
 _NOT_IN_PLACEMENT: Final = 'Placement has it no more: delete it'
 _CAUSE: Final = Cause(stuck_leases.REPAIR)
@@ -260,7 +261,7 @@ def recreate_lanes(
 
     :param lost: their numbers
     """
-    lane_providers.create_names(conn)
+    placement.create_names(conn)
     root = placement.Provider(host.provider_id, host.hypervisor_hostname, host.provider_id)
     lane_ids = list(host.lane_ids)
     for number in lost:
@@ -301,3 +302,31 @@ def repair_flavors(
         yield repair_remote(
             f'flavor {flavor_id}', STALE_FLAVOR, 'delete it', yes, flavors.delete, conn, flavor_id
         )
+
+
+def find_orphans(
+    database: Database, cloud: 'Cloud', unseen: dict[str, str]
+) -> list[tuple[str, str, str]]:
+    """Find the flavors of reservations that are over; see ``ReservationPackage.find_orphans``."""
+    if not database.read(db.exist):
+        # Without hosts of pools no reservation has a flavor.
+        return []
+    with skip_unavailable('Flavor', unseen):
+        flavor_ids = find_stale_flavors(database, cloud.service())
+        return [('flavor', flavor_id, STALE_FLAVOR) for flavor_id in flavor_ids]
+    return []
+
+
+def repair(
+    database: Database, cloud: 'Cloud', yes: bool, unseen: dict[str, str]
+) -> list[RepairResult]:
+    """Repair hosts and flavors; see ``ReservationPackage.repair``."""
+    # A cloud without hosts of pools may have no Placement, or no rights for Climate to it.
+    unread: dict[str, str] = {}
+    repaired: list[RepairResult] = []
+    with skip_unavailable('Host', unread):
+        repaired += HostRepair(database, cloud.service(), yes).run()
+        repaired += repair_flavors(database, cloud.service(), yes)
+    if database.read(db.exist):
+        unseen |= unread
+    return repaired

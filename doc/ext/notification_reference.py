@@ -34,12 +34,12 @@ def rst() -> str:
 def _lines() -> Iterator[str]:
     yield from ('.. list-table:: Types', '   :header-rows: 1', '   :widths: 40 60', '')
     yield from ('   * - Event type', '     - Sent when')
-    for kind in schemas.TYPES:
+    for kind in schemas.list_types():
         yield from (f'   * - ``{kind.event_type}``', f'     - {kind.sent}')
     yield ''
     common = list(rows(schemas.GIVEN.schema))
     yield from table('Payload of what tells of a lease', 'Field', common)
-    for kind in schemas.TYPES:
+    for kind in schemas.list_types():
         own = [row for row in rows(kind.schema) if row not in common]
         title = 'Payload of' if kind.event_type == notifications.USAGE else 'Only in'
         yield from table(f'{title} {kind.event_type}', 'Field', own)

@@ -19,7 +19,9 @@ from climate_core.lease import model
 from climate_core.rpc.client import ManagerClient
 from climate_core.service import ManagerService
 from climate_hosts import policies
-from climate_networks import policies as climate_networks_policies
+from climate_hosts.operations.hosts import HostOperations
+from climate_networks import policies as network_policies
+from climate_networks.operations import FloatingIpOperations, NetworkOperations
 from tests.support.world import TYPE, Things, Trusts, configure, user
 
 PATIENCE = 60
@@ -160,26 +162,46 @@ def test_administrator_whom_the_policy_allows_it_changes_a_lease_of_another_proj
     assert manager.read(lease.id).name == 'again'
 
 
+def remote_call(operation: Callable[..., Any], *args: Any, **kw: Any) -> Callable[..., Any]:
+    """Return a call of an operation of a package: it takes the client, the user and a lease."""
+    return lambda client, who, _: client.call(operation, who, *args, **kw)
+
+
 #: What operators ask for, and the rule that must allow it.
 OF_OPERATORS: list[tuple[str, Call]] = [
-    (policies.CREATE, lambda c, who, _: c.create_host(who, {'name': 'cn1'})),
-    (policies.UPDATE, lambda c, who, _: c.update_host(who, 1, {})),
-    (policies.DELETE, lambda c, who, _: c.delete_host(who, 1)),
-    (policies.UPDATE_PROPERTIES, lambda c, who, _: c.set_host_property(who, 'x', private=True)),
-    (policies.UPDATE_POOLS, lambda c, who, _: c.set_host_pool(who, 'x', {})),
-    (policies.DELETE_POOLS, lambda c, who, _: c.delete_host_pool(who, 'x')),
-    (climate_networks_policies.CREATE_NETWORKS, lambda c, who, _: c.create_networks(who, {})),
-    (climate_networks_policies.UPDATE_NETWORKS, lambda c, who, _: c.update_network(who, 1, {})),
-    (climate_networks_policies.DELETE_NETWORKS, lambda c, who, _: c.delete_network(who, 1)),
+    (policies.CREATE, remote_call(HostOperations.create_host, {'name': 'cn1'})),
+    (policies.UPDATE, remote_call(HostOperations.update_host, 1, {})),
+    (policies.DELETE, remote_call(HostOperations.delete_host, 1)),
     (
-        climate_networks_policies.UPDATE_NETWORK_PROPERTIES,
-        lambda c, who, _: c.set_network_property(who, 'x', private=True),
+        policies.UPDATE_PROPERTIES,
+        remote_call(HostOperations.set_host_property, 'x', private=True),
+    ),
+    (policies.UPDATE_POOLS, remote_call(HostOperations.set_host_pool, 'x', {})),
+    (policies.DELETE_POOLS, remote_call(HostOperations.delete_host_pool, 'x')),
+    (
+        network_policies.CREATE_NETWORKS,
+        remote_call(NetworkOperations.create_networks, {}),
     ),
     (
-        climate_networks_policies.CREATE_FLOATING_IPS,
-        lambda c, who, _: c.create_floatingips(who, {}),
+        network_policies.UPDATE_NETWORKS,
+        remote_call(NetworkOperations.update_network, 1, {}),
     ),
-    (climate_networks_policies.DELETE_FLOATING_IPS, lambda c, who, _: c.delete_floatingip(who, 1)),
+    (
+        network_policies.DELETE_NETWORKS,
+        remote_call(NetworkOperations.delete_network, 1),
+    ),
+    (
+        network_policies.UPDATE_NETWORK_PROPERTIES,
+        remote_call(NetworkOperations.set_network_property, 'x', private=True),
+    ),
+    (
+        network_policies.CREATE_FLOATING_IPS,
+        remote_call(FloatingIpOperations.create_floatingips, {}),
+    ),
+    (
+        network_policies.DELETE_FLOATING_IPS,
+        remote_call(FloatingIpOperations.delete_floatingip, 1),
+    ),
 ]
 
 

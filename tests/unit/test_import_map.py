@@ -55,7 +55,7 @@ ROWS = (
     ('lease',),
     # Root modules that all may use.
     ('concurrency',),
-    ('context', 'exceptions', 'process', 'test_hooks', 'threads'),
+    ('context', 'exceptions', 'packages', 'process', 'test_hooks', 'threads'),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 #: What the pure domain must not import.
@@ -95,9 +95,6 @@ def test_every_part_of_the_core_is_on_the_map() -> None:
 @pytest.mark.parametrize('package', PACKAGES)
 def test_package_imports_only_what_it_may(package: str) -> None:
     forbidden = (PACKAGES.keys() | SERVICES) - PACKAGES[package] - {package}
-    if package == 'climate_core':
-        # See COUPLED.
-        forbidden -= {'climate_hosts', 'climate_networks'}
     wrong = {
         (module, each)
         for module in MODULES
@@ -120,43 +117,6 @@ def test_part_of_the_core_imports_only_parts_below_it(part: str) -> None:
         and ROW[each.split('.')[1]] <= ROW[part]
     }
     assert not wrong
-
-
-#: Modules of the core that import a reservation package until its interface replaces that.
-COUPLED = {
-    'climate_core.api.handlers.calendar',
-    'climate_core.api.registered_units',
-    'climate_core.api.routes',
-    'climate_core.cmd.manage',
-    'climate_core.cmd.manage.repair',
-    'climate_core.cmd.startup_errors',
-    'climate_core.cmd.status',
-    'climate_core.conf',
-    'climate_core.db.capacity',
-    'climate_core.db.extra_properties',
-    'climate_core.db.timeline_rows',
-    'climate_core.lease.views',
-    'climate_core.notifications.schemas',
-    'climate_core.operations.availability',
-    'climate_core.operations.create',
-    'climate_core.operations.leases',
-    'climate_core.plugins.loading',
-    'climate_core.policies',
-    'climate_core.rpc.client',
-    'climate_core.rpc.server',
-    'climate_core.service',
-}
-
-
-def test_core_imports_no_reservation_package_but_where_it_is_listed() -> None:
-    importing = {
-        module
-        for module in MODULES
-        if module.startswith('climate_core.')
-        for name in imports(module)
-        if name.startswith(('climate_hosts', 'climate_networks'))
-    }
-    assert importing == COUPLED
 
 
 def test_domain_imports_nothing_that_does_io() -> None:

@@ -20,7 +20,7 @@ def _problems(event_type: str, **changes: object) -> list[str]:
     return list(payloads.problems(event_type, {**told, 'event_id': ID, **changes}))
 
 
-@pytest.mark.parametrize('kind', schemas.TYPES, ids=lambda kind: kind.event_type)
+@pytest.mark.parametrize('kind', schemas.list_types(), ids=lambda kind: kind.event_type)
 def test_the_schemas_are_schemas(kind: schemas.NotificationType) -> None:
     jsonschema.Draft202012Validator.check_schema(dict(kind.schema))
     assert kind.schema['title'] == kind.event_type
@@ -47,7 +47,7 @@ def test_every_own_event_has_a_name() -> None:
         for handler in events.TABLE
         if not handler.hidden and not events.is_user_event(handler.event_type)
     }
-    assert own <= {kind.event_type for kind in schemas.TYPES}
+    assert own <= {kind.event_type for kind in schemas.list_types()}
 
 
 def test_schema_of_an_unknown_notification_is_none() -> None:

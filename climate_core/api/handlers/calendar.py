@@ -28,7 +28,6 @@ from climate_core.calendar import capacity_series
 from climate_core.db import capacity, sql, timeline_rows
 from climate_core.lease import request as lease_request
 from climate_core.lease import unit_properties
-from climate_hosts import policies as host_rules
 
 #: The default period, and the longest.
 _USUAL: Final = datetime.timedelta(days=7)
@@ -51,7 +50,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
     if parameters.get('all_projects'):
         policy.authorize(backend.enforcer, context, policies.GET_ALL_LEASES, {})
     if parameters.get('hosts'):
-        policy.authorize(backend.enforcer, context, host_rules.GET_ALLOCATIONS, {})
+        policy.authorize(backend.enforcer, context, policies.GET_ALLOCATIONS, {})
         for name in ('all_projects', 'group_by', 'lease_id', 'free_until'):
             if name in parameters:
                 raise exceptions.BadRequest(
@@ -162,14 +161,14 @@ def _capacity(
     """Return the capacity over time that is open to the project; operators see all of it."""
     context = request.context
     names = [*dict.fromkeys(request.parameters.get('properties', ()))]
-    sees_all = policy.allows(backend.enforcer, context, host_rules.GET_ALLOCATIONS, {})
+    sees_all = policy.allows(backend.enforcer, context, policies.GET_ALLOCATIONS, {})
     query = capacity.CapacityQuery(
         since=since,
         until=until,
         project_id=context.project_id,
         limit=MAX_GROUPS,
         properties=names,
-        private=policy.allows(backend.enforcer, context, host_rules.GET_PRIVATE, {}),
+        private=policy.allows(backend.enforcer, context, policies.GET_PRIVATE_PROPERTIES, {}),
     )
     rows = capacity.read_capacity(session, query)
     if rows is None:

@@ -9,7 +9,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import conf as configuration
-from climate_core import exceptions
+from climate_core import exceptions, packages
 from climate_core.api import app
 from climate_core.cloud import errors
 from climate_core.cmd import startup_errors
@@ -17,14 +17,13 @@ from climate_core.cmd.manage import database, repair, serve
 from climate_core.db import migration
 from climate_core.db.engine import DATABASE_ERRORS, Stale
 from climate_core.plugins import loading
-from climate_hosts.cloud.power import base as power
 
 #: Errors that end a command with a sentence instead of a traceback.
 _EXPECTED: tuple[type[Exception], ...] = (
     migration.WrongVersion,
     loading.PluginError,
     app.MiddlewareError,
-    power.BadPowerSettings,
+    packages.InvalidConfiguration,
     exceptions.LeaseNotFound,
     cfg.Error,
     *errors.EXPECTED,

@@ -17,6 +17,7 @@ import oslo_messaging as messaging
 from oslo_config import cfg
 from oslo_log import log
 
+from climate_core import packages
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.cmd.manage import command_line
@@ -27,8 +28,6 @@ from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.repair import operator_repair, reconciliation, stuck_leases
 from climate_core.rpc.client import TOPIC, open_transport
-from climate_hosts.db import hosts
-from climate_hosts.watch import repair as host_repair
 
 LOG = log.getLogger(__name__)
 
@@ -178,7 +177,11 @@ def _list_orphans(conf: cfg.ConfigOpts) -> int:
     for plugin in plugins.values():
         with reconciliation.skip_unavailable(plugin.title, unseen):
             rows += _find_orphans(database, plugin, now)
-    rows += _find_orphan_flavors(database, cloud, unseen)
+    rows += [
+        Orphan('resource', kind, resource_id, None, None, None, reason)
+        for package in packages.list_packages()
+        for kind, resource_id, reason in package.find_orphans(database, cloud, unseen)
+    ]
     command_line.print_rows(rows, _ORPHAN_COLUMNS, conf.command.format, unseen)
     database.dispose()
     return command_line.exit_status(rows, unseen)
@@ -196,20 +199,6 @@ def _find_orphans(
         yield Orphan('reservation', kind, held.resource_id, held.lease_id, held.id, None, reason)
 
 
-def _find_orphan_flavors(database: Database, cloud: Cloud, unseen: dict[str, str]) -> list[Orphan]:
-    if not database.read(hosts.exist):
-        # Without hosts of pools there is no flavor of a reservation.
-        return []
-    with reconciliation.skip_unavailable('Flavor', unseen):
-        flavor_ids = host_repair.find_stale_flavors(database, cloud.service())
-        reason = host_repair.STALE_FLAVOR
-        return [
-            Orphan('resource', 'flavor', flavor_id, None, None, None, reason)
-            for flavor_id in flavor_ids
-        ]
-    return []
-
-
 def _repair(conf: cfg.ConfigOpts) -> int:
     database, cloud, plugins = _connect(conf)
     options = conf.command
@@ -222,7 +211,8 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     ]
     if options.lease is None:
         repaired += work.resources(now, options.safe)
-        repaired += _repair_hosts(database, cloud, options.yes, work.unseen)
+        for package in packages.list_packages():
+            repaired += package.repair(database, cloud, options.yes, work.unseen)
         if options.trusts:
             repaired += work.trusts(Trusts(cloud), time.sleep)
     command_line.print_rows(repaired, _REPAIRED_COLUMNS, options.format, work.unseen)
@@ -234,20 +224,6 @@ def _repair(conf: cfg.ConfigOpts) -> int:
         _print_hint('Nothing was done: say --yes to do it.', options.format)
     database.dispose()
     return command_line.exit_status(any(not row.done for row in repaired), work.unseen)
-
-
-def _repair_hosts(
-    database: Database, cloud: Cloud, yes: bool, unseen: dict[str, str]
-) -> list[operator_repair.RepairResult]:
-    # A cloud without hosts of pools may have no Placement, or no rights for Climate to it.
-    noted: dict[str, str] = {}
-    found: list[operator_repair.RepairResult] = []
-    with reconciliation.skip_unavailable('Host', noted):
-        found += host_repair.HostRepair(database, cloud.service(), yes).run()
-        found += host_repair.repair_flavors(database, cloud.service(), yes)
-    if database.read(hosts.exist):
-        unseen |= noted
-    return found
 
 
 def _print_hint(text: str, form: str) -> None:

@@ -22,6 +22,7 @@ from oslo_log import log
 from stevedore import driver
 
 from climate_core.exceptions import Transient
+from climate_core.packages import InvalidConfiguration
 
 LOG = log.getLogger(__name__)
 
@@ -45,7 +46,7 @@ def check_in_time(name: str, seconds: float) -> None:
         raise PowerError(f'The controller of {name} is too slow to switch it off safely')
 
 
-class BadPowerSettings(Exception):
+class BadPowerSettings(InvalidConfiguration):
     """Section ``[power]``, or a file that it names, is invalid: the manager does not start."""
 
 

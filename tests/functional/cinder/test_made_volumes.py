@@ -105,7 +105,7 @@ class MadeVolumes(MadeLeases, LeaseServiceTest):
         self.world.plugins[VolumePlugin.resource_type] = plugin
         operations = self.world.operations
         operations.cloud = operations.updater.cloud = plugin.cloud
-        operations.evacuation_planner.cloud = operations.queue.cloud = plugin.cloud
+        operations.lease_writer.cloud = operations.queue.cloud = plugin.cloud
         self.lease_service._join = self.join
 
     def join(self, lease_id, body):

@@ -115,7 +115,7 @@ class MadeServersTest(MadeLeases, HostsTest):
         self.world.plugins[ServerPlugin.resource_type] = self.plugin
         operations = self.world.operations
         operations.cloud = operations.updater.cloud = self.cloud
-        operations.evacuation_planner.cloud = operations.queue.cloud = self.cloud
+        operations.lease_writer.cloud = operations.queue.cloud = self.cloud
         self.lease_service._join = self._join
         # Of glance and neutron nova's fixtures have no HTTP.
         for name, value in {

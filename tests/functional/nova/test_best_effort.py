@@ -35,7 +35,7 @@ class BestEffortTest(HostLeasesTest):
 
     def setUp(self):
         super().setUp()
-        self.world.operations.evacuation_planner.cloud = self.cloud
+        self.world.operations.host_evacuation.planner.cloud = self.cloud
         self.conf.set_override('spare_servers', 0, group='queue')
         self.shared = SharedHostReturner(self.world.database, self.cloud.service)
         for host in self.SHARED:

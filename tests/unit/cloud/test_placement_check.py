@@ -10,9 +10,8 @@ import pytest
 import requests
 
 from climate_core import exceptions
-from climate_core.cloud import Cloud
+from climate_core.cloud import Cloud, placement_check
 from climate_core.cloud.placement import PLACEMENT
-from climate_hosts.cloud import placement_check
 from tests.support.fakes import cloud_server, settings
 from tests.support.fakes.placement import Placement
 

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
-from climate_core.db import allocations, extra_properties, tables
+from climate_core.db import allocations, tables
 from climate_core.db.engine import Database
 from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
@@ -140,7 +140,7 @@ def test_properties_of_hosts_that_are_alike_are_read_once(any_world: World) -> N
         looks.append(access)
         return True
 
-    assert database.read(extra_properties.HOSTS.values, is_shown) == {'rack': [0, 1]}
+    assert database.read(db.EXTRA_PROPERTIES.values, is_shown) == {'rack': [0, 1]}
     assert looks == [None, None]
 
 
@@ -148,10 +148,10 @@ def test_properties_have_all_values_and_can_be_private(any_world: World) -> None
     database = any_world.database
     add(database, 'cn1', rack='7', gpu=True)
     add(database, 'cn2', rack=8)
-    assert database.read(extra_properties.HOSTS.values) == {'gpu': [True], 'rack': ['7', 8]}
-    stored = extra_properties.HOSTS
+    assert database.read(db.EXTRA_PROPERTIES.values) == {'gpu': [True], 'rack': ['7', 8]}
+    stored = db.EXTRA_PROPERTIES
     for private in (True, True, False):
         database.write(stored.set_private, 'rack', private)
         assert database.read(stored.list_private) == ({'rack'} if private else set())
     with pytest.raises(exceptions.HostPropertyNotFound):
-        database.write(extra_properties.HOSTS.set_private, 'colour', True)
+        database.write(db.EXTRA_PROPERTIES.set_private, 'colour', True)

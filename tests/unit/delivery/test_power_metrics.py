@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import sqlalchemy as sa
+from prometheus_client import CollectorRegistry
 
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_core.delivery.metrics import Metrics
 from climate_core.lease import usage
 from climate_hosts.db import host_power
 from climate_hosts.domain import power
-from climate_hosts.metrics import PowerCollector
+from climate_hosts.metrics import HostMetrics
 from tests.support.databases import ENGINES, mariadb, new_database, postgresql
 from tests.support.fakes import leases
 from tests.support.leases import NOON
@@ -65,17 +65,16 @@ def test_hours_asleep_in_a_period(
 
 
 def test_metrics_have_the_hours_asleep_where_hosts_sleep(database: Database) -> None:
-    metrics = Metrics(database, 30.0, 0.0, has_power=True)
-    metrics.registry.register(PowerCollector(database, 0.0))
-    metrics.not_woken()
-    read = metrics.registry.get_sample_value
+    registry = CollectorRegistry()
+    HostMetrics(registry, database, 0.0).count_wake_failure()
+    read = registry.get_sample_value
     assert read('climate_host_asleep_seconds_total') == 3.5 * 3600
     assert read('climate_host_wake_failures_total') == 1
     assert read('climate_hosts_power', {'power': 'asleep'}) == 0
-    without = Metrics(database, 30.0, 0.0)
-    without.not_woken()
-    assert without.registry.get_sample_value('climate_host_asleep_seconds_total') is None
-    assert without.registry.get_sample_value('climate_host_wake_failures_total') is None
+    without = CollectorRegistry()
+    HostMetrics(without, database, None).count_wake_failure()
+    assert without.get_sample_value('climate_host_asleep_seconds_total') is None
+    assert without.get_sample_value('climate_host_wake_failures_total') is None
 
 
 @pytest.mark.parametrize(('watts', 'kwh'), [(None, None), (0.0, 0.0), (150.0, 0.375)])

@@ -102,9 +102,6 @@ class FullHost:
 class InstantEvacuation:
     """Empty rooms in no time, as the mood of the ledger is."""
 
-    #: No service tells what is free for servers.
-    cloud = None
-
     def __init__(self, world: 'ContractWorld') -> None:
         self._world = world
 
@@ -149,7 +146,7 @@ class ContractWorld(World):
         self.conf.set_override('retry_interval', 60, group='queue')
         self.conf.set_override('max_retries', 3, group='queue')
         room: Any = InstantEvacuation(self)
-        self.operations.evacuation_planner = self.operations.host_evacuation = room
+        self.operations.host_evacuation = room
         self.operations.lease_writer.evacuation_planner = room
         self.executor = self.new_executor()
         self.ledger.look = self._look

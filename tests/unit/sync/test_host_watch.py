@@ -3,14 +3,15 @@ import datetime
 
 import pytest
 import sqlalchemy as sa
+from prometheus_client import CollectorRegistry
 
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.db import leases as db_leases
 from climate_core.db import tables
 from climate_core.db.engine import TransactionRejected
-from climate_core.delivery.metrics import Metrics
 from climate_hosts.db import host_reservations
+from climate_hosts.metrics import HostMetrics
 from climate_hosts.operations import host_power
 from climate_hosts.plugins.host import HostPlugin
 from climate_hosts.watch.failures import HostWatch
@@ -21,12 +22,13 @@ from tests.support.hosts import promise
 class Watch(HostWatch):
     """The watch of one manager.
 
-    :ivar metrics: of the manager
+    :ivar registry: of the metrics of the manager
     """
 
     def __init__(self, hosts):
         database = hosts.database
-        self.metrics = Metrics(database, 30.0, 0.0)
+        self.registry = CollectorRegistry()
+        metrics = HostMetrics(self.registry, database, None)
         plugin = HostPlugin(hosts.conf, hosts.cloud)
         super().__init__(
             hosts.conf,
@@ -34,7 +36,7 @@ class Watch(HostWatch):
             hosts.cloud,
             {plugin.resource_type: plugin},
             Calendar(database),
-            tell_outage=self.metrics.outage,
+            tell_outage=metrics.set_outage,
         )
 
 
@@ -140,11 +142,11 @@ def test_outage_of_nova_replaces_nothing(hosts, watch, caplog):
     watch.watch()
     assert all(hosts.read(number).available for number in range(3))
     assert '2 of 3 nova-computes of the pools look down at once' in caplog.text
-    assert watch.metrics.registry.get_sample_value('climate_hosts_outage') == 1
+    assert watch.registry.get_sample_value('climate_hosts_outage') == 1
     hosts.hypervisor(1).update(state='up')
     watch.watch()
     assert [hosts.read(number).failed for number in range(3)] == [True, False, False]
-    assert watch.metrics.registry.get_sample_value('climate_hosts_outage') == 0
+    assert watch.registry.get_sample_value('climate_hosts_outage') == 0
 
 
 def test_hosts_that_failed_one_after_the_other_are_no_outage(hosts, watch):

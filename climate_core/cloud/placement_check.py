@@ -16,8 +16,7 @@ from oslo_utils import uuidutils
 
 from climate_common import lanes
 from climate_core.cloud import errors
-from climate_core.cloud.placement import PLACEMENT
-from climate_hosts.cloud.lane_providers import create_names
+from climate_core.cloud.placement import PLACEMENT, create_names
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections

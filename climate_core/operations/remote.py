@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declare which methods of operations a manager serves by RPC, and under which policy."""
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+from climate_core.context import RequestContext
+
+F = TypeVar('F', bound=Callable[..., Any])
+
+_ATTRIBUTE = '_climate_remote'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Remote:
+    """How a manager serves an operation.
+
+    :param rule: the policy that the API must have enforced; None: the operation checks it on the
+        lease that it loads
+    :param for_operators: whether the policy is about units that belong to no project; else it is
+        about the project of the request
+    :param writes: whether the engines poll after it
+    :param reserves: whether plugins send requests to other services for its resources
+    """
+
+    rule: str | None = None
+    for_operators: bool = False
+    writes: bool = False
+    reserves: bool = False
+
+    def is_allowed(self, context: RequestContext) -> bool:
+        """Return whether the API enforced the policy for a request."""
+        if self.rule is None:
+            return True
+        if self.for_operators:
+            return context.may_operate(self.rule)
+        return context.may(self.rule, context.project_id)
+
+
+def remote(
+    rule: str | None = None, *, writes: bool = False, reserves: bool = False
+) -> Callable[[F], F]:
+    """Serve a method of the operations on leases or feeds; see :class:`Remote`."""
+    return _mark(Remote(rule, writes=writes, reserves=reserves))
+
+
+def remote_for_operators(rule: str, *, writes: bool = False) -> Callable[[F], F]:
+    """Serve a method of the operations on units that belong to no project."""
+    return _mark(Remote(rule, for_operators=True, writes=writes))
+
+
+def list_remote(operations: type) -> Iterator[tuple[str, Callable[..., Any], Remote]]:
+    """Return the methods of a class that are served: name, method, and how."""
+    for name, method in vars(operations).items():
+        how = getattr(method, _ATTRIBUTE, None)
+        if how is not None:
+            yield name, method, how
+
+
+def _mark(how: Remote) -> Callable[[F], F]:
+    def decorate(method: F) -> F:
+        setattr(method, _ATTRIBUTE, how)
+        return method
+
+    return decorate

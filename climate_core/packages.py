@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reservation packages: what can be reserved beside servers, volumes and stacks.
+
+A package is a class behind the entry point ``climate.packages``. The service knows the interface
+and no package; what a package declares is there when it is installed, and its plugins reserve
+something when ``[manager] plugins`` names them.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, NoReturn
+
+import stevedore
+from oslo_config import cfg
+from oslo_policy import policy
+
+#: The namespace of the entry points.
+NAMESPACE = 'climate.packages'
+
+
+class InvalidConfiguration(Exception):
+    """The configuration of a package is invalid: the manager does not start."""
+
+
+#: Returns the allocations of a reservation as the API shows them. It takes a
+#: :class:`climate_core.lease.model.Reservation`, or its summary in a list.
+ReservationView = Callable[[Any], dict[str, Any]]
+
+
+#: Returns the name of a unit that users know. It takes the properties of the unit.
+UnitName = Callable[[Mapping[str, Any]], str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerParts:
+    """The parts of a manager that background workers of packages use.
+
+    :param registry: of the metrics of the manager
+    :param nudge: called when something was written that the engine has to process
+    """
+
+    conf: cfg.ConfigOpts
+    database: Any
+    cloud: Any
+    plugins: Mapping[str, Any]
+    calendar: Any
+    registry: Any
+    nudge: Callable[[], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PoolCheck:
+    """A check of ``climate-status upgrade check``: that a pool is reserved for leases.
+
+    :param title: of the check
+    :param find_problems: returns sentences about the problems; None if the pool is empty
+    :param unchecked: the message, before the reason, if the check fails
+    :param empty: the message if the pool is empty
+    :param limits: the message about what the check cannot see, added to every result
+    """
+
+    title: str
+    find_problems: Callable[[Any, Any], list[str] | None]
+    unchecked: str
+    empty: str
+    limits: str
+
+
+class ReservationPackage:
+    """Declare what a package adds to the service.
+
+    The methods import what they return when they are called: the API loads no background worker,
+    and a manager no handler. Values whose types belong to higher layers are typed as ``Any``; the
+    docstrings name the types.
+    """
+
+    #: The name of the entry point.
+    name: ClassVar[str]
+
+    def list_options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
+        """Return the options by section of climate.conf, beside those of the plugins."""
+        return ()
+
+    def list_policies(self) -> Iterable[policy.RuleDefault]:
+        """Return the defaults of the policies."""
+        return ()
+
+    def list_routes(self) -> Any:
+        """Return the calls of the API, as :data:`climate_core.api.routes.ROUTES` has them."""
+        return {}
+
+    def list_reservation_views(self) -> Mapping[str, ReservationView]:
+        """Return how reservations show what the calendar allocates to them, by kind of unit."""
+        return {}
+
+    def list_unit_names(self) -> Mapping[str, UnitName]:
+        """Return how the calendar names allocated units, by type of resource."""
+        return {}
+
+    def list_notifications(self) -> Iterable[Any]:
+        """Return the ``NotificationType`` of each notification."""
+        return ()
+
+    def list_companion_plugins(self) -> Mapping[str, Any]:
+        """Return the classes of plugins that serve another form of a type, by that type.
+
+        They are enabled with the plugin of the type.
+        """
+        return {}
+
+    def list_property_calls(self) -> Iterable[Any]:
+        """Return the ``PropertyCalls`` of the API about extra properties."""
+        return ()
+
+    def create_operations(
+        self,
+        conf: cfg.ConfigOpts,  # noqa: ARG002
+        database: Any,  # noqa: ARG002
+        cloud: Any,  # noqa: ARG002
+    ) -> Iterable[object]:
+        """Return objects whose methods with :func:`climate_core.operations.remote` RPC serves."""
+        return ()
+
+    def create_evacuation(
+        self,
+        services: Any,  # noqa: ARG002
+        allocation_service: Any,  # noqa: ARG002
+        queue: Any,  # noqa: ARG002
+    ) -> Any:
+        """Return the ``HostEvacuation`` of the kind best_effort; None: it evacuates nothing.
+
+        :param services: the ``Services`` of the operations
+        """
+        return None
+
+    def create_workers(self, parts: ManagerParts) -> Iterable[Any]:  # noqa: ARG002
+        """Create the workers (``threads.Background``) of a manager that watches the cloud.
+
+        :raises InvalidConfiguration: an option is invalid
+        """
+        return ()
+
+    def list_pool_checks(self) -> Iterable[PoolCheck]:
+        """Return the checks of ``climate-status upgrade check``."""
+        return ()
+
+    def find_orphans(
+        self,
+        database: Any,  # noqa: ARG002
+        cloud: Any,  # noqa: ARG002
+        unseen: dict[str, str],  # noqa: ARG002
+    ) -> Iterable[tuple[str, str, str]]:
+        """Find what reservations have left behind in other services.
+
+        :param unseen: receives the title of what could not be read, and why
+        :returns: the type, the id, and the reason of each
+        """
+        return ()
+
+    def repair(
+        self,
+        database: Any,  # noqa: ARG002
+        cloud: Any,  # noqa: ARG002
+        yes: bool,  # noqa: ARG002
+        unseen: dict[str, str],  # noqa: ARG002
+    ) -> Iterable[Any]:
+        """Repair what differs from other services; return a ``RepairResult`` for each.
+
+        :param yes: whether to repair it, not only to report it
+        :param unseen: receives the title of what could not be read, and why
+        """
+        return ()
+
+
+@functools.cache
+def list_packages() -> tuple[ReservationPackage, ...]:
+    """Return the installed packages, by name."""
+    manager: stevedore.ExtensionManager[ReservationPackage] = stevedore.ExtensionManager(
+        NAMESPACE, invoke_on_load=True, on_load_failure_callback=_reject_broken
+    )
+    packages = [extension.obj for extension in manager if extension.obj is not None]
+    return tuple(sorted(packages, key=lambda package: package.name))
+
+
+def _reject_broken(_manager: object, entry_point: object, error: BaseException) -> NoReturn:
+    raise InvalidConfiguration(f'{entry_point} cannot be loaded: {error}') from error

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reservation package of physical hosts, and of shares of them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from oslo_config import cfg
+from oslo_policy import policy
+
+from climate_common import resource_types
+from climate_core.packages import ManagerParts, PoolCheck, ReservationPackage, ReservationView
+
+if TYPE_CHECKING:
+    from climate_core.api.registered_units import PropertyCalls
+    from climate_core.api.routing import Table
+    from climate_core.cloud import Cloud
+    from climate_core.db.engine import Database
+    from climate_core.notifications.schemas import NotificationType
+    from climate_core.operations.allocation_service import AllocationService
+    from climate_core.operations.services import HostEvacuation, Services
+    from climate_core.operations.wait_queue import WaitQueue
+    from climate_core.plugins.base import ResourcePlugin
+    from climate_core.repair.operator_repair import RepairResult
+    from climate_core.threads import Background
+
+
+class HostPackage(ReservationPackage):
+    """Declare ``physical:host`` and ``flavor:instance``."""
+
+    name = 'hosts'
+
+    def list_options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
+        from climate_hosts import conf
+
+        return conf.hosts, conf.power
+
+    def list_policies(self) -> Iterable[policy.RuleDefault]:
+        from climate_hosts import policies
+
+        return policies.RULES
+
+    def list_routes(self) -> 'Table':
+        from climate_hosts.api import routes
+
+        return routes.ROUTES
+
+    def list_reservation_views(self) -> Mapping[str, ReservationView]:
+        from climate_hosts.domain import hosts
+
+        return {hosts.KIND: hosts.reservation_view}
+
+    def list_notifications(self) -> Iterable['NotificationType']:
+        from climate_hosts import notifications
+
+        return notifications.list_types()
+
+    def list_companion_plugins(self) -> Mapping[str, 'type[ResourcePlugin]']:
+        from climate_hosts.plugins.capacity import SizesPlugin
+
+        return {resource_types.SERVER: SizesPlugin}
+
+    def create_evacuation(
+        self, services: 'Services', allocation_service: 'AllocationService', queue: 'WaitQueue'
+    ) -> 'HostEvacuation':
+        from climate_hosts.operations.evacuation_planner import EvacuationPlanner
+        from climate_hosts.operations.host_evacuation import HostEvacuation
+
+        planner = EvacuationPlanner(
+            services.conf, services.database, allocation_service, services.cloud
+        )
+        return HostEvacuation(planner, queue, services.clock)
+
+    def create_workers(self, parts: ManagerParts) -> Iterator['Background']:
+        from climate_hosts.cloud.power import base
+        from climate_hosts.metrics import HostMetrics
+        from climate_hosts.operations.host_drainer import HostDrainer
+        from climate_hosts.operations.shared_hosts import SharedHostReturner
+        from climate_hosts.watch.failures import HostWatch
+        from climate_hosts.watch.power import HostPower
+        from climate_hosts.watch.refresh import HostRefresher
+
+        conf, database, cloud = parts.conf, parts.database, parts.cloud
+        has_power = bool(conf.power.driver)
+        seconds = conf.metrics.database_seconds if has_power else None
+        metrics = HostMetrics(parts.registry, database, seconds)
+        watch = HostWatch(
+            conf,
+            database,
+            cloud,
+            parts.plugins,
+            parts.calendar,
+            parts.nudge,
+            metrics.set_outage,
+            leaves_sleeping=has_power,
+        )
+        yield HostRefresher(conf, database, cloud)
+        yield SharedHostReturner(database, cloud.service)
+        yield HostDrainer(conf, database, cloud.service)
+        yield watch
+        if has_power:
+
+            def handle_wake_failure() -> None:
+                metrics.count_wake_failure()
+                watch.nudge()
+
+            driver = base.load_driver(conf)
+            yield HostPower(conf, database, driver, cloud.service, handle_wake_failure)
+
+    def list_pool_checks(self) -> Iterable[PoolCheck]:
+        from climate_hosts.watch import isolation
+
+        return (
+            PoolCheck(
+                'Hosts of the pools',
+                isolation.find_problems,
+                'The hosts could not be checked',
+                'No pool has a host.',
+                isolation.UNSEEN,
+            ),
+        )
+
+    def find_orphans(
+        self, database: 'Database', cloud: 'Cloud', unseen: dict[str, str]
+    ) -> Iterable[tuple[str, str, str]]:
+        from climate_hosts.watch import repair
+
+        return repair.find_orphans(database, cloud, unseen)
+
+    def repair(
+        self, database: 'Database', cloud: 'Cloud', yes: bool, unseen: dict[str, str]
+    ) -> Iterable['RepairResult']:
+        from climate_hosts.watch import repair
+
+        return repair.repair(database, cloud, yes, unseen)
+
+    def list_property_calls(self) -> Iterable['PropertyCalls']:
+        from climate_hosts.api import hosts
+
+        return (hosts.PROPERTIES,)
+
+    def create_operations(
+        self, conf: cfg.ConfigOpts, database: 'Database', cloud: 'Cloud'
+    ) -> Iterable[object]:
+        from climate_hosts.operations.hosts import HostOperations
+
+        return (HostOperations(conf, database, cloud),)
