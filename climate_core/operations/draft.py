@@ -23,6 +23,7 @@ from climate_core.lease.limits import check_reservations
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, LeaseRequest, prefix_field
 from climate_core.plugins import resource_spec, rights
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.plugins.capabilities import Specified
 
 
 class Item(NamedTuple):
@@ -104,7 +105,7 @@ class _HeldReservations:
         """Note that the request contains a reservation."""
         self._found.add(reservation.id)
 
-    def check_exclusive(self, plugin: ResourcePlugin, values: Mapping[str, Any]) -> None:
+    def check_exclusive(self, plugin: Specified, values: Mapping[str, Any]) -> None:
         """Reject an exclusive value that another part of the request has.
 
         :raises climate_core.exceptions.BadRequest: naming the field
@@ -132,7 +133,8 @@ class _HeldReservations:
             while found and self._is_taken(found[0]):
                 found.popleft()
             if found:
-                plugin.check_match(found[0], values)
+                if isinstance(plugin, Specified):
+                    plugin.check_match(found[0], values)
                 each = _check_staying(found[0])
                 if resource_spec.MADE_FOR in values:
                     return [dataclasses.replace(each, resource_id=values['resource_id'])]
@@ -296,9 +298,10 @@ class Reserver:
             return present
         if self.present is not None:
             check_owner(plugin, self.present, self.context, _named(values))
-        held.check_exclusive(plugin, values)
-        claimed = plugin.reserve_for(self.context, self.lease_id, values)
-        if self.is_now:
+        if isinstance(plugin, Specified):
+            held.check_exclusive(plugin, values)
+        claimed = plugin.reserve(self.context, values, self.lease_id)
+        if self.is_now and isinstance(plugin, Specified):
             plugin.check_now(self.context, values)
         new = [
             each.to_reservation(self.lease_id, plugin.resource_type, self.now)

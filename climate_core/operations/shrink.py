@@ -28,6 +28,7 @@ from climate_core.lease.transitions import Change
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft_builder import check_generation
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.plugins.capabilities import Shrinkable
 
 LOG = log.getLogger(__name__)
 
@@ -90,20 +91,28 @@ class LeaseShrinker:
         less = {}
         with for_user():
             for reservation in chosen:
-                plugin = self.plugins[reservation.resource_type]
+                plugin = self._plugin(reservation)
                 left = plugin.choose_retained(reservation, fewer[reservation.id])
                 less[reservation.id] = RetainedAllocation(left, plugin.cleaning(reservation))
         generations = self.database.write(self._announce, lease, less)
         try:
             with for_user():
                 for reservation in chosen:
-                    self.plugins[reservation.resource_type].close_released(
+                    self._plugin(reservation).close_released(
                         reservation, less[reservation.id].left
                     )
             yield ClosedUnits(less, generations)
         except Exception:
             self._undo(lease_id, less)
             raise
+
+    def _plugin(self, reservation: model.Reservation) -> Shrinkable:
+        plugin = self.plugins[reservation.resource_type]
+        if not isinstance(plugin, Shrinkable):
+            raise exceptions.InvalidState(
+                f'The {plugin.title.lower()} of an active lease cannot release a part of it.'
+            )
+        return plugin
 
     def _undo(self, lease_id: str, reservation_ids: Iterable[str]) -> None:
         """Reschedule the events that open what reservations have in the calendar to now."""

@@ -9,9 +9,8 @@ left none. Each poll takes one step; requests are recorded with the reservation 
 import abc
 import contextlib
 import datetime
-import functools
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from oslo_config import cfg
@@ -22,6 +21,7 @@ from climate_core.cloud import errors
 from climate_core.lease import model
 from climate_core.plugins import base, parent_stacks, rights, step_context
 from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.capabilities import LeaseManaged, Reported
 from climate_core.plugins.step_context import FIRST_POLL_SECONDS, EndContext, Progress, StepContext
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def end_action_schema(choices: Sequence[tuple[str, str]]) -> dict[str, Any]:
     }
 
 
-class PrebuiltPlugin(base.ResourcePlugin):
+class PrebuiltPlugin(LeaseManaged):
     """Reserve resources of one type that exist, reserved, until they are woken.
 
     A subclass gives the class attributes, and what is done in which state of a resource; all that
@@ -94,6 +94,8 @@ class PrebuiltPlugin(base.ResourcePlugin):
     gone: ClassVar[str]
     #: The name of the option with the prefix of the names of copies, if there are any.
     prefix: ClassVar[str] = ''
+    #: Whether a reconciliation lists all resources once; else those of each page.
+    lists_all: ClassVar[bool] = True
 
     def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
         super().__init__(conf, cloud)
@@ -158,14 +160,14 @@ class PrebuiltPlugin(base.ResourcePlugin):
         stack_id = values.get(parent_stacks.STACK_ID_KEY)
         return {'on_end': on_end, **({parent_stacks.STACK_ID_KEY: stack_id} if stack_id else {})}
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         if parent_stacks.is_woken_by_heat(lease, reservation):
             return None
         if _is_first_try(lease, reservation):
             wait = self._wake_without_read(self._step(lease, reservation))
             if wait is not None:
                 return wait
-        return self._start(self._wake, lease, reservation)
+        return self._take_step(self._wake, lease, reservation)
 
     def _wake_without_read(self, context: StepContext) -> PollAgain | None:  # noqa: ARG002
         """Wake a resource that should be reserved, without reading it before.
@@ -177,7 +179,7 @@ class PrebuiltPlugin(base.ResourcePlugin):
         return None
 
     @final
-    def _start(
+    def _take_step(
         self,
         step: Callable[[StepContext, Any], PollAgain | None],
         lease: 'Lease',
@@ -258,14 +260,6 @@ class PrebuiltPlugin(base.ResourcePlugin):
         return self._free(self._end, lease, reservation)
 
     @final
-    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        return self._free(self._preempt, lease, reservation)
-
-    def _preempt(self, context: EndContext, found: Any) -> PollAgain | None:
-        """Take the next step until others can have its capacity; of what is preemptible."""
-        raise NotImplementedError
-
-    @final
     def _free(
         self,
         step: Callable[[EndContext, Any], PollAgain | None],
@@ -316,42 +310,37 @@ class PrebuiltPlugin(base.ResourcePlugin):
                 self.calls.check_all_visible(conn)
             return None
 
-    def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
-        return self.compare_pages()(reservations)
+    def reconcile(
+        self, pages: Iterable[Sequence['Reservation']]
+    ) -> Iterator[tuple['Reservation', str]]:
+        listed: set[str] | None = None
+        for page in pages:
+            # A resource that was not created yet is not missing.
+            reservations = [reservation for reservation in page if reservation.is_made]
+            if not reservations:
+                continue
+            conn = self.cloud.service()
+            # Without the right to list all projects every resource would appear deleted.
+            self.calls.check_all_visible(conn)
+            seen: Collection[str] = ()
+            if len(reservations) > _MAX_SINGLE_READS:
+                if listed is None or not self.lists_all:
+                    listed = self._list_existing(conn, [r.resource_id for r in reservations])
+                seen = listed
+            for reservation in reservations:
+                # A listing by pages can miss what is created concurrently or later: read it.
+                if reservation.resource_id not in seen:
+                    reason = self._read_lost_reason(conn, reservation)
+                    if reason is not None:
+                        yield reservation, reason
 
-    def compare_pages(self) -> Callable[[Sequence['Reservation']], Mapping[str, str]]:
-        # Resources that are created after the listing are read one by one.
-        listed = functools.cache(lambda: set(self.calls.list_ids(self.cloud.service())))
-        return functools.partial(self._find_missing, listed)
-
-    def _find_missing(
-        self, listed: Callable[[], set[str]], reservations: Sequence['Reservation']
-    ) -> Mapping[str, str]:
-        # A resource that was not created yet is not missing.
-        reservations = [each for each in reservations if each.is_made]
-        if not reservations:
-            return {}
-        conn = self.cloud.service()
-        # Without the right to list all projects every resource would appear deleted.
-        self.calls.check_all_visible(conn)
-        ids = [each.resource_id for each in reservations]
-        seen = self._seen(conn, ids, listed) if len(ids) > _MAX_SINGLE_READS else set()
-        # A listing by pages can miss what is created concurrently: read it.
-        unseen = [each for each in reservations if each.resource_id not in seen]
-        reasons = {each.id: self._read_lost_reason(conn, each) for each in unseen}
-        return {each: reason for each, reason in reasons.items() if reason is not None}
-
-    def _seen(
+    def _list_existing(
         self,
-        conn: 'connections.Connection',  # noqa: ARG002
+        conn: 'connections.Connection',
         ids: Collection[str],  # noqa: ARG002
-        listed: Callable[[], set[str]],
     ) -> set[str]:
-        """Return which of many resources exist, perhaps with others.
-
-        :param listed: lists all of them at its first call
-        """
-        return listed()
+        """Return which of many resources exist, perhaps with others."""
+        return set(self.calls.list_ids(conn))
 
     def _read_lost_reason(
         self, conn: 'connections.Connection', reservation: 'Reservation'
@@ -379,7 +368,7 @@ def _is_first_try(lease: 'Lease', reservation: 'Reservation') -> bool:
     return is_new and start is not None and not start.attempts
 
 
-class HintedPlugin(PrebuiltPlugin):
+class HintedPlugin(PrebuiltPlugin, Reported):
     """Reserve resources that their service creates reserved because of a hint."""
 
     @abc.abstractmethod
@@ -395,7 +384,12 @@ class HintedPlugin(PrebuiltPlugin):
     def _amounts(found: Any) -> dict[str, int]:
         """Return what a resource holds, by unit."""
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self,
+        context: 'RequestContext',
+        values: Mapping[str, Any],
+        lease_id: str = '',  # noqa: ARG002
+    ) -> ReservedResource:
         params, amounts = self._params(values), rights.reported_amounts(context, values)
         if amounts is not None:
             # As its service writes it.

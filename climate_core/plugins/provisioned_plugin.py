@@ -24,6 +24,7 @@ from climate_core.cloud import errors
 from climate_core.lease import model
 from climate_core.plugins import prebuilt_plugin, resource_spec
 from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.capabilities import Specified
 from climate_core.plugins.step_context import END, NO_DELAY, EndContext, Progress, StepContext
 from climate_core.plugins.stuck_action_repair import RepairStep, wait_or_repair
 
@@ -38,7 +39,7 @@ _RECREATE: Final = 'remake'
 IN_FLIGHT_SECONDS: Final = 60.0
 
 
-class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
+class ProvisionedPlugin(prebuilt_plugin.HintedPlugin, Specified):
     """Reserve existing resources, or create them for the lease."""
 
     required = ()
@@ -90,25 +91,22 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
         """Return for users what could not be created, and why."""
 
-    def reserve_for(
-        self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
+    def reserve(
+        self, context: 'RequestContext', values: Mapping[str, Any], lease_id: str = ''
     ) -> ReservedResource:
         if not resource_spec.is_requested(values, self.key, self.waiting):
-            return self.reserve(context, values)
+            if resource_spec.MADE_FOR in values:
+                raise exceptions.InvalidState(
+                    f'made_for: the lease has no reservation that waits for this {self.key}.',
+                    field=resource_spec.MADE_FOR,
+                )
+            return super().reserve(context, values)
         said = resource_spec.compute_digests(self.conf, lease_id, values[self.key], self.key)
         params = {**self._params(values), resource_spec.DIGEST_KEY: said[0]}
         return self._claim(context, lease_id, values[self.key], params)
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
         return params.get(resource_spec.HOLDS)
-
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
-        if resource_spec.MADE_FOR in values:
-            raise exceptions.InvalidState(
-                f'made_for: the lease has no reservation that waits for this {self.key}.',
-                field=resource_spec.MADE_FOR,
-            )
-        return super().reserve(context, values)
 
     def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:
         if self.key not in values:
@@ -125,12 +123,11 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
 
     def make(
         self,
-        context: 'RequestContext',
-        lease_id: str,
+        context: 'RequestContext',  # noqa: ARG002
+        lease_id: str,  # noqa: ARG002
         values: Mapping[str, Any],
         claimed: ReservedResource,
     ) -> ReservedResource:
-        claimed = super().make(context, lease_id, values, claimed)
         if self.key not in values:
             return claimed
         lead = datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
@@ -138,7 +135,7 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin):
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         if reservation.is_made:
-            return self._start(self._watch, lease, reservation)
+            return self._take_step(self._watch, lease, reservation)
         return self._make(self._step(lease, reservation))
 
     def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:

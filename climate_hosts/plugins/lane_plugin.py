@@ -21,6 +21,7 @@ from climate_core.cloud import errors, placement, servers
 from climate_core.lease import unit_properties
 from climate_core.plugins import calendar_plugin, filters
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
+from climate_core.plugins.capabilities import HostBacked, Preemptible, Prepared, Shrinkable
 from climate_core.plugins.step_context import END, EndContext, Progress
 from climate_hosts.cloud import lane_providers
 from climate_hosts.domain.hosts import KIND
@@ -59,7 +60,7 @@ OPEN: Final = (
 IN_USE: Final = 'Host {} still has servers of an earlier lease.'
 
 
-class LanePlugin(calendar_plugin.CalendarPlugin):
+class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preemptible, Prepared):
     """Reserve hosts, or shares of them.
 
     A subclass defines what is allocated, the number of servers for a lane, and their shape.
@@ -67,13 +68,11 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
 
     unit_kind = KIND
     service = 'placement'
-    has_lanes = True
     #: The property of the highest amount.
     most_field: ClassVar[str]
     options = lane_options.OPTIONS
     # Servers run on hosts: hosts are there before them, and are closed after them.
     rank = 5
-    preemptible = True
 
     @abc.abstractmethod
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,7 +86,12 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
     def _slots(self, allocation: 'Allocation') -> int:
         """Return the number of servers that may be in the lane of an allocation."""
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self,
+        context: 'RequestContext',
+        values: Mapping[str, Any],
+        lease_id: str = '',  # noqa: ARG002
+    ) -> ReservedResource:
         params = self._read(context, values) | calendar_plugin.owner_params(context)
         claimed = self._claim(params)
         self._check_grace(params)
@@ -170,7 +174,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
             )
         return Done({_PREPARED: prepared})
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Open a lane of each host, once the host is free.
 
         Lanes that it opened are left alone while it waits for others.

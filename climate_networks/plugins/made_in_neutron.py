@@ -16,7 +16,8 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import neutron
 from climate_core.plugins import calendar_plugin
-from climate_core.plugins.base import PollAgain, ProvisionedResource
+from climate_core.plugins.base import PollAgain
+from climate_core.plugins.capabilities import LeaseManaged, ProvisionedResource
 from climate_networks import cloud
 
 if TYPE_CHECKING:
@@ -57,13 +58,14 @@ class NeutronRequest:
     find_holder: Callable[[], Any]
 
 
-class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin):
+class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
     """Reserve what the calendar promises and Neutron makes at the start of a lease.
 
     A subclass says how its resources are called there, and deletes one with ``discard``.
     """
 
     service = 'neutron'
+    reserves_locally = True
     orphaned = 'it was made for a reservation that has ended'
     #: In Neutron.
     neutron_noun: ClassVar[str]

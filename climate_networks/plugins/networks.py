@@ -11,7 +11,7 @@ the network, and are not. They are found when the network cannot be deleted, and
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, limits, resource_types
@@ -141,7 +141,12 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     noun = f'{_NOUN}s'
     neutron_noun = 'network'
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self,
+        context: 'RequestContext',
+        values: Mapping[str, Any],
+        lease_id: str = '',  # noqa: ARG002
+    ) -> ReservedResource:
         return self._claim(self._params(values) | calendar_plugin.owner_params(context))
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,7 +210,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         demand = dataclasses.replace(wanted.demand, matches=lambda unit: unit.id in had)
         return dataclasses.replace(wanted, demand=demand)
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Create the network; without a request if it is known to be made.
 
         :raises climate_core.exceptions.Permanent: the calendar promises it nothing, or Neutron
@@ -276,25 +281,28 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             if each is not None and made_in_neutron.is_ours(each, lease, reservation, ())
         ]
 
-    def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
-        made = {
-            e.id: e.progress[NETWORK_ID]
-            for e in reservations
-            if e.progress and NETWORK_ID in e.progress
-        }
-        if not made:
-            return {}
-        names = {each.id: each.params['network_name'] for each in reservations}
-        conn = self.cloud.service()
-        # Without the right to see every project each network would look gone.
-        neutron.check_all_visible(conn, 'networks')
-        there = neutron.find_existing(conn, self.neutron_noun, made.values())
-        return {
-            reservation_id: f'Network {names[reservation_id]} ({each}) was deleted outside of '
-            'the lease.'
-            for reservation_id, each in made.items()
-            if each not in there
-        }
+    def reconcile(
+        self, pages: Iterable[Sequence['Reservation']]
+    ) -> Iterator[tuple['Reservation', str]]:
+        for page in pages:
+            made = [
+                (reservation, reservation.progress[NETWORK_ID])
+                for reservation in page
+                if reservation.progress and NETWORK_ID in reservation.progress
+            ]
+            if not made:
+                continue
+            conn = self.cloud.service()
+            # Without the right to see every project each network would look gone.
+            neutron.check_all_visible(conn, 'networks')
+            existing = neutron.find_existing(conn, self.neutron_noun, [each for _, each in made])
+            for reservation, network_id in made:
+                if network_id not in existing:
+                    name = reservation.params['network_name']
+                    yield (
+                        reservation,
+                        f'Network {name} ({network_id}) was deleted outside of the lease.',
+                    )
 
     def discard(self, resource_id: str) -> None:
         tear_down(self.cloud.service(), resource_id)

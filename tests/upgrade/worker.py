@@ -52,11 +52,14 @@ class Thing(base.ResourcePlugin):
     description = 'Something to test with.'
     schema = {'resource_id': {'type': 'string'}}
 
-    def reserve(self, context: Any, values: Any) -> ReservedResource:
+    def reserve(self, context: Any, values: Any, lease_id: str = '') -> ReservedResource:
         return ReservedResource(values['resource_id'], {})
 
-    def wake_up(self, lease: Any, reservation: Any) -> None:
+    def start(self, lease: Any, reservation: Any) -> None:
         tell(did='wake', lease=lease.id)
+
+    # The name in release 0.1.0.
+    wake_up = start
 
     def end(self, lease: Any, reservation: Any) -> None:
         tell(did='end', lease=lease.id)

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_common import amounts, hints, limits
+from climate_common import amounts, hints, limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers, volumes
+from climate_core.conf import cloud as cloud_conf
 from climate_core.plugins import (
     parent_stacks,
     prebuilt_plugin,
@@ -28,7 +29,7 @@ from climate_core.plugins import (
     resource_spec,
     rights,
 )
-from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
 from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
 from climate_core.plugins.volume import end_steps, task_recovery
 from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
@@ -140,7 +141,7 @@ _NO_BACKEND = 'Could not find any available weighted backend'
 class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     """Reserve volumes."""
 
-    resource_type = 'virtual:volume'
+    resource_type = resource_types.VOLUME
     title = 'Volume'
     service = 'cinder'
     description = 'A volume that waits in the status lease-reserved and is made with its lease.'
@@ -174,6 +175,22 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     waiting = RESERVED
     rank = 10
     calls: ClassVar[Any] = volumes
+    # cinder-scheduler notifies with the priority ``error`` that no backend takes a volume
+    # (cinder/scheduler/flows/create_volume.py), cinder-volume after it has stored a result
+    # (cinder/volume/flows/manager/create_volume.py CreateVolumeOnFinishTask), also of backups and
+    # snapshots (cinder/volume/volume_utils.py notify_about_volume_usage).
+    notifications = NotificationSource(
+        group=cloud_conf.CINDER_NOTIFICATIONS.GROUP,
+        ids=('volume_id',),
+        lost=('volume.delete.end', 'scheduler.create_volume'),
+        done=(
+            'backup.create.end',
+            'snapshot.create.end',
+            'volume.create.end',
+            'volume.delete.end',
+            'volume.detach.end',
+        ),
+    )
     gone = 'The volume was deleted'
     prefix = 'backup_prefix'
 
