@@ -38,7 +38,7 @@ def found_plugins():
 def test_every_plugin_that_changes_what_exists_has_a_world():
     """So none is without the tests of resources of other projects."""
     whole = {each for each in found_plugins() if not inspect.isabstract(each)}
-    assert {each.plugin_class for each in FAKES.values()} == whole
+    assert whole <= {each.plugin_class for each in FAKES.values()}
 
 
 def test_no_plugin_changes_how_a_resource_is_read_before_a_step():
