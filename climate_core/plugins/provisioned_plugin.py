@@ -13,6 +13,7 @@ import abc
 import contextlib
 import dataclasses
 import datetime
+import uuid
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -22,11 +23,18 @@ from climate_common import hints
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.lease import model
-from climate_core.plugins import prebuilt_plugin, resource_spec
-from climate_core.plugins.base import PollAgain, ReservedResource
-from climate_core.plugins.capabilities import Specified
-from climate_core.plugins.step_context import END, NO_DELAY, EndContext, Progress, StepContext
-from climate_core.plugins.stuck_action_repair import RepairStep, wait_or_repair
+from climate_core.plugins import parent_stacks, prebuilt_plugin, resource_spec, rights
+from climate_core.plugins.base import NotOfLease, PollAgain, ReservedResource
+from climate_core.plugins.capabilities import Reported, Specified
+from climate_core.plugins.step_context import (
+    END,
+    NO_DELAY,
+    EndContext,
+    Progress,
+    RepairStep,
+    StepContext,
+    wait_or_repair,
+)
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -39,8 +47,11 @@ _RECREATE: Final = 'remake'
 IN_FLIGHT_SECONDS: Final = 60.0
 
 
-class ProvisionedPlugin(prebuilt_plugin.HintedPlugin, Specified):
-    """Reserve existing resources, or create them for the lease."""
+class ProvisionedPlugin(prebuilt_plugin.PrebuiltPlugin, Specified, Reported):
+    """Reserve resources that their service creates reserved because of a hint.
+
+    Users create them so, or the lease service does for the lease.
+    """
 
     required = ()
     #: The property of a reservation with the specification; it is also the name of the intention.
@@ -91,6 +102,19 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin, Specified):
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
         """Return for users what could not be created, and why."""
 
+    @abc.abstractmethod
+    def _read_reservable(self, context: 'RequestContext', resource_id: str) -> Any:
+        """Return a resource of the user's project; None if it is not, or is being deleted."""
+
+    @abc.abstractmethod
+    def _is_reservation(self, found: Any, context: 'RequestContext') -> bool:
+        """Return whether a resource is reserved, or is being created so."""
+
+    @staticmethod
+    @abc.abstractmethod
+    def _amounts(found: Any) -> dict[str, int]:
+        """Return what a resource holds, by unit."""
+
     def reserve(
         self, context: 'RequestContext', values: Mapping[str, Any], lease_id: str = ''
     ) -> ReservedResource:
@@ -100,10 +124,24 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin, Specified):
                     f'made_for: the lease has no reservation that waits for this {self.key}.',
                     field=resource_spec.MADE_FOR,
                 )
-            return super().reserve(context, values)
+            return self._reserve_existing(context, values)
         said = resource_spec.compute_digests(self.conf, lease_id, values[self.key], self.key)
         params = {**self._params(values), resource_spec.DIGEST_KEY: said[0]}
         return self._claim(context, lease_id, values[self.key], params)
+
+    def _reserve_existing(
+        self, context: 'RequestContext', values: Mapping[str, Any]
+    ) -> ReservedResource:
+        params, amounts = self._params(values), rights.reported_amounts(context, values)
+        if amounts is not None:
+            # As its service writes it.
+            resource_id = str(uuid.UUID(values['resource_id']))
+            params[model.REPORTED] = True
+        else:
+            found = self._check(context, values['resource_id'])
+            resource_id, amounts = found['id'], self._amounts(found)
+        parent_id = values.get(parent_stacks.STACK_ID_KEY)
+        return ReservedResource(resource_id, params, amounts, parent_id=parent_id)
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
         return params.get(resource_spec.HOLDS)
@@ -214,3 +252,43 @@ class ProvisionedPlugin(prebuilt_plugin.HintedPlugin, Specified):
         if stored['asked'] == _RECREATE or context.age >= IN_FLIGHT_SECONDS:
             return None
         return context.note(self.key).wait()
+
+    def read_reported(
+        self, lease: 'Lease', reservation: 'Reservation'
+    ) -> Mapping[str, int] | None:
+        conn = self.cloud.service()
+        found = self._read_whole(conn, reservation.resource_id)
+        if found is None:
+            return None
+        wrong = self._describe_foreign(conn, lease, reservation, found)
+        if wrong is None and not self._waits_for(found, lease.id):
+            wrong = (
+                f'The {self.title.lower()} {reservation.resource_id} was not created for this '
+                'lease.'
+            )
+        if wrong:
+            raise NotOfLease(wrong)
+        return self._amounts(found)
+
+    def _read_whole(self, conn: 'connections.Connection', resource_id: str) -> Any:
+        """Return a resource with all that :meth:`_waits_for` compares; None: not known now."""
+        return self.calls.get(conn, resource_id)
+
+    def _waits_for(self, found: Any, lease_id: str) -> bool:  # noqa: ARG002
+        """Return whether a resource was created for a lease, as far as its service shows it."""
+        return True
+
+    def _check(self, context: 'RequestContext', wanted: str) -> Any:
+        """Return a resource of the project that can be reserved."""
+        noun = self.title.lower()
+        with errors.for_user('resource_id'):
+            found = self._read_reservable(context, wanted)
+            if found is None:
+                raise errors.Gone(f'There is no {noun} {wanted} in this project.')
+        if not self._is_reservation(found, context):
+            raise exceptions.BadRequest(
+                f'The {noun} {wanted} is {found["status"]}. Only a {noun} that was created with '
+                'the hint reserved=True and was not started yet can be reserved.',
+                field='resource_id',
+            )
+        return found

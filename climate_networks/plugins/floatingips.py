@@ -14,7 +14,6 @@ import collections
 import dataclasses
 import datetime
 import ipaddress
-import types
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -324,6 +323,16 @@ _CHOICES = [
 ]
 
 
+class _FloatingIpCalls:
+    """The calls to Neutron, see :class:`climate_core.plugins.prebuilt_plugin.ResourceCalls`."""
+
+    get = staticmethod(cloud.get_floatingip)
+    read_project = staticmethod(cloud.project_of_floatingip)
+    list_ids = staticmethod(cloud.list_floatingip_ids)
+    check_all_visible = staticmethod(cloud.check_all_floatingips_visible)
+    delete = staticmethod(cloud.delete_floatingip)
+
+
 class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
     """Hold floating IPs that are there."""
 
@@ -338,12 +347,7 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
     }
     # Servers and stacks use addresses: they are there before them, and are gone after them.
     rank = 3
-    calls: ClassVar[Any] = types.SimpleNamespace(
-        get=cloud.get_floatingip,
-        read_project=cloud.project_of_floatingip,
-        check_all_visible=cloud.check_all_floatingips_visible,
-        delete=cloud.delete_floatingip,
-    )
+    calls = _FloatingIpCalls()
     gone = 'The floating IP was deleted'
     lists_all = False
 

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
@@ -87,7 +87,7 @@ class ServerPlugin(
     key = specification.SPEC_KEY
     waiting = _RESERVED
     rank = 20
-    calls: ClassVar[Any] = servers
+    calls = servers
     # A soft-deleted server can be restored and holds its host meanwhile, so it is not lost before
     # Nova deletes it. Facts: Nova's unversioned event types begin with ``compute.``, with
     # ``instance_id``; versioned ones have ``uuid`` (nova/compute/utils.py

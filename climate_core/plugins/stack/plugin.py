@@ -92,7 +92,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
         **template_stack.STACK_SCHEMA,
     }
     required: ClassVar[Sequence[str]] = ()
-    calls: ClassVar[Any] = stacks
+    calls = stacks
     # Nested stacks notify of their deletion, too, but are not reserved. An abandoned stack is
     # notified as deleted (heat/engine/notification/stack.py, heat/engine/stack.py
     # _send_notification_and_add_event).

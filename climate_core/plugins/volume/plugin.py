@@ -13,7 +13,7 @@ import dataclasses
 import datetime
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
 from oslo_log import log
@@ -36,7 +36,10 @@ from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
+    from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
+
+LOG = log.getLogger(__name__)
 
 #: The property of a reservation that says what is to be made.
 SPEC_KEY: Final = 'volume'
@@ -125,13 +128,6 @@ def build_request(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
     return {**kept, 'metadata': {**kept.get('metadata', {}), hints.MADE_FOR: reservation.id}}
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-    from climate_core.context import RequestContext
-    from climate_core.lease.model import Reservation
-
-LOG = log.getLogger(__name__)
-
 _DELETING = frozenset({'deleting', 'error_deleting'})
 #: The message of Cinder if no pool has capacity
 #: (cinder/message/message_field.py NO_BACKEND_AVAILABLE).
@@ -174,7 +170,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     key = SPEC_KEY
     waiting = RESERVED
     rank = 10
-    calls: ClassVar[Any] = volumes
+    calls = volumes
     # cinder-scheduler notifies with the priority ``error`` that no backend takes a volume
     # (cinder/scheduler/flows/create_volume.py), cinder-volume after it has stored a result
     # (cinder/volume/flows/manager/create_volume.py CreateVolumeOnFinishTask), also of backups and

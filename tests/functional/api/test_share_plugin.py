@@ -56,7 +56,8 @@ def test_share_is_exported_from_the_start_to_the_end_of_its_lease(application, c
     created = world.ask(application, 'POST', '/v1/leases', body, headers, 201).json['lease']
     world.wait_for_lease(application, created['id'], lambda it: it['status'] == 'ACTIVE', headers)
     assert share['rules'][0]['access_to'] == '0.0.0.0/0'
-    world.ask(application, 'DELETE', f'/v1/leases/{created["id"]}', headers=headers, status=204)
+    path = f'/v1/leases/{created["id"]}'
+    world.ask(application, 'PUT', path, {'end_date': 'now'}, headers, 200)
     world.wait_for_lease(
         application, created['id'], lambda it: it['status'] == 'TERMINATED', headers
     )
@@ -67,5 +68,5 @@ def test_share_of_another_project_is_not_found(application, cloud, headers):
     share = manila.add(cloud.state, project_id='other-id')
     wanted = {'resource_type': 'virtual:share', 'resource_id': share['id']}
     body = {'name': 'share', 'duration': '1h', 'reservations': [wanted]}
-    answer = world.ask(application, 'POST', '/v1/leases', body, headers, 404).json
+    answer = world.ask(application, 'POST', '/v1/leases', body, headers, 400).json
     assert answer['field'] == 'reservations[0].resource_id'
