@@ -8,7 +8,7 @@ something when ``[manager] plugins`` names them.
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 import stevedore
@@ -77,6 +77,8 @@ class ReservationPackage:
 
     #: The name of the entry point.
     name: ClassVar[str]
+    #: The types whose leases may be of the kind best_effort, see :meth:`create_evacuation`.
+    best_effort_types: ClassVar[Collection[str]] = ()
 
     def list_options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
         """Return the options by section of climate.conf, beside those of the plugins."""

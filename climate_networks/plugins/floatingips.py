@@ -77,6 +77,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
     amount_field = 'amount'
     noun = 'floating IPs'
     neutron_noun = 'floatingip'
+    neutron_plural = noun
 
     def reserve(
         self,
@@ -172,17 +173,10 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         :param found: what has the address in Neutron
         :param made: gets its id
         """
-        conn, network_id = self.cloud.service(), reservation.params['network_id']
-        wanted = made_in_neutron.NeutronRequest(
-            noun=self.neutron_noun,
-            plural=self.noun,
-            name=address,
-            values={'floating_network_id': network_id, 'floating_ip_address': address},
-            find=lambda: cloud.find_floatingips(conn, network_id, [address]).get(address),
-            find_holder=lambda: cloud.find_used_addresses(conn, network_id, [address]),
-        )
+        network_id = reservation.params['network_id']
+        values = {'floating_network_id': network_id, 'floating_ip_address': address}
         try:
-            there = made_in_neutron.make(conn, wanted, lease, reservation, found, made.values())
+            there = self._create_once(lease, reservation, address, values, found, made.values())
         except errors.Gone as exc:
             raise exceptions.Permanent(f'{address} could not be created: {exc}') from exc
         except exceptions.PluginFailure as exc:
@@ -192,6 +186,14 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
             return there
         made[address] = str(there['id'])
         return None
+
+    def _find(self, reservation: 'Reservation', unit: str) -> Mapping[str, Any] | None:
+        network_id = reservation.params['network_id']
+        return cloud.find_floatingips(self.cloud.service(), network_id, [unit]).get(unit)
+
+    def _find_holder(self, reservation: 'Reservation', unit: str) -> Any:
+        network_id = reservation.params['network_id']
+        return cloud.find_used_addresses(self.cloud.service(), network_id, [unit])
 
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Delete what was given up, and create what is new."""

@@ -140,6 +140,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     amount_field = 'resource_type'
     noun = f'{_NOUN}s'
     neutron_noun = 'network'
+    neutron_plural = 'networks'
 
     def reserve(
         self,
@@ -230,19 +231,12 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     ) -> PollAgain | Done:
         """Create the network, or take over the one that an earlier try has made."""
         conn, params = self.cloud.service(), reservation.params
-        wanted = made_in_neutron.NeutronRequest(
-            noun=self.neutron_noun,
-            plural='networks',
-            name=str(segment),
-            values={'name': params['network_name'], **cloud.provider_attributes(segment)},
-            tags=params['network_tags'] or (),
-            find=lambda: cloud.find_network(conn, segment),
-            # Only networks have segments, and all are seen.
-            find_holder=dict,
-        )
-        found = wanted.find()
+        values = {'name': params['network_name'], **cloud.provider_attributes(segment)}
+        found = self._find(reservation, segment)
         try:
-            there = made_in_neutron.make(conn, wanted, lease, reservation, found, ())
+            there = self._create_once(
+                lease, reservation, segment, values, found, tags=params['network_tags'] or ()
+            )
         except errors.Gone as exc:
             told = f'The network was deleted while it was made: {exc}'
             raise exceptions.Transient(told) from exc
@@ -255,6 +249,13 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             neutron.update(conn, self.neutron_noun, made, {'description': described})
         chosen_by = {name: params[name] for name in _FILTERS}
         return Done({NETWORK_ID: made, _CHOSEN_BY: chosen_by})
+
+    def _find(self, reservation: 'Reservation', unit: Segment) -> Mapping[str, Any] | None:  # noqa: ARG002
+        return cloud.find_network(self.cloud.service(), unit)
+
+    def _find_holder(self, reservation: 'Reservation', unit: Segment) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return nothing: only networks have segments, and all are visible."""
+        return {}
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
         """Block servers and stacks, which may use it; hosts, volumes and addresses do not."""
