@@ -18,7 +18,7 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.lease import model
-from climate_core.plugins import parent_stacks, rights, step_context
+from climate_core.plugins import parent_stacks, step_context
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.capabilities import LeaseManaged
 from climate_core.plugins.step_context import FIRST_POLL_SECONDS, EndContext, Progress, StepContext
@@ -252,7 +252,7 @@ class PrebuiltPlugin(LeaseManaged):
         """Return the context of a step before the end, with the rights of the owner."""
         now = self.now()
         return StepContext(
-            rights.connect_as_owner(self.cloud, lease),
+            step_context.connect_as_owner(self.cloud, lease),
             self.cloud,
             lease,
             reservation,
@@ -286,7 +286,7 @@ class PrebuiltPlugin(LeaseManaged):
             failure is retried
         :raises climate_core.cloud.errors.Refused: the service cannot tell that it is gone
         """
-        conn, now = rights.connect_at_end(self.cloud, lease), self.now()
+        conn, now = step_context.connect_at_end(self.cloud, lease), self.now()
         options = self.conf[self.resource_type]
         try:
             context = EndContext(

@@ -5,6 +5,10 @@ It waits for its lease as a resource of a user does, with the same rules. The in
 it is stored first, and it is searched by a mark before it is requested: however often a manager
 dies, there is only one.
 
+The service that builds a resource reports what it holds. If the lease service requested that, both
+would wait for each other: all threads of nova-api for the lease service (the check of the hints),
+and the lease service for nova-api.
+
 A resource that its service has lost is recreated. First the reservation is detached from it, so
 that its deletion is not recorded as a loss.
 """
@@ -23,7 +27,7 @@ from climate_common import hints
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.lease import model
-from climate_core.plugins import parent_stacks, prebuilt_plugin, resource_spec, rights
+from climate_core.plugins import parent_stacks, prebuilt_plugin, resource_spec
 from climate_core.plugins.base import NotOfLease, PollAgain, ReservedResource
 from climate_core.plugins.capabilities import Reported, Specified
 from climate_core.plugins.step_context import (
@@ -45,6 +49,44 @@ if TYPE_CHECKING:
 _RECREATE: Final = 'remake'
 #: Seconds after which no resource comes of a request whose response was lost.
 IN_FLIGHT_SECONDS: Final = 60.0
+
+#: The property with the amounts of a reservation.
+_AMOUNTS_KEY: Final = 'amounts'
+#: Maximum amount of a unit that one resource holds.
+_MAX_AMOUNT: Final = 2**31 - 1
+
+
+def amounts_schema(*units: str) -> dict[str, Any]:
+    """Return the property of a type of resource whose amounts have these units."""
+    amount = {'type': 'integer', 'minimum': 0, 'maximum': _MAX_AMOUNT}
+    amounts = {
+        'type': 'object',
+        'description': 'What the resource holds. Only the service that builds it may report it, '
+        'with a service token. It is verified later.',
+        'properties': dict.fromkeys(units, amount),
+        'required': list(units),
+        'additionalProperties': False,
+    }
+    return {_AMOUNTS_KEY: amounts}
+
+
+def reported_amounts(
+    context: 'RequestContext', values: Mapping[str, Any]
+) -> dict[str, int] | None:
+    """Return what a resource holds, by unit; None if that was not reported.
+
+    :param values: a reservation of the request; it has passed the schema
+    :raises climate_core.exceptions.BadRequest: the request does not come from a service
+    """
+    if _AMOUNTS_KEY not in values:
+        return None
+    if not context.by_service:
+        raise exceptions.BadRequest(
+            'amounts: only a service that builds the resource may say what it holds, with a '
+            'service token that has the role service. Leave it out.',
+            field=_AMOUNTS_KEY,
+        )
+    return {unit: int(amount) for unit, amount in values[_AMOUNTS_KEY].items()}
 
 
 class ProvisionedPlugin(prebuilt_plugin.PrebuiltPlugin, Specified, Reported):
@@ -132,7 +174,7 @@ class ProvisionedPlugin(prebuilt_plugin.PrebuiltPlugin, Specified, Reported):
     def _reserve_existing(
         self, context: 'RequestContext', values: Mapping[str, Any]
     ) -> ReservedResource:
-        params, amounts = self._params(values), rights.reported_amounts(context, values)
+        params, amounts = self._params(values), reported_amounts(context, values)
         if amounts is not None:
             # As its service writes it.
             resource_id = str(uuid.UUID(values['resource_id']))

@@ -16,6 +16,8 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
+from oslo_log import log
+
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.plugins.base import PollAgain
@@ -23,6 +25,8 @@ from climate_core.plugins.base import PollAgain
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connections
     from climate_core.lease.model import Lease, Reservation
+
+LOG = log.getLogger(__name__)
 
 #: The phases of a reservation; the progress of a phase is not used in the other.
 START: Final = 'start'
@@ -268,16 +272,16 @@ class StepContext:
         failed = self.progress.with_failure(reason, self.now)
         return exceptions.Transient(reason, failed.dump())
 
-    def again(self, what: str, failed: Callable[[], str]) -> PollAgain | None:
+    def again(self, what: str, failed: str) -> PollAgain | None:
         """Return the pause before the next try of a request without effect, if there is any.
 
-        :param failed: returns the reason for the exception, if it has just failed
+        :param failed: the reason of the exception, if it has just failed
         """
         if self.progress.asked == what:
-            raise self.failure(failed())
+            raise self.failure(failed)
         return self.rest()
 
-    def once(self, what: str, failed: Callable[[], str], request: Callable[[], None]) -> PollAgain:
+    def once(self, what: str, failed: str, request: Callable[[], None]) -> PollAgain:
         """Send a request; after a failure raise it as :meth:`again`, pause, and retry."""
         return self.again(what, failed) or self.ask(what, request)
 
@@ -438,3 +442,26 @@ def wait_for_operator(
 
 def _format_minutes(seconds: float) -> str:
     return f'{seconds / 60:.0f} minutes' if seconds >= 90 else f'{seconds:.0f} seconds'
+
+
+def connect_as_owner(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
+    """Return the connection with the rights that the owner left with the lease.
+
+    :raises climate_core.exceptions.Permanent: there are none, or they are no more
+    :raises climate_core.exceptions.Transient: Keystone does not answer
+    """
+    if not lease.trust_id:
+        raise exceptions.Permanent('The lease has no trust of its owner.')
+    return cloud.owner(lease.trust_id)
+
+
+def connect_at_end(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
+    """Return the owner's connection; that of the service if the owner left none.
+
+    :raises climate_core.exceptions.Transient: Keystone does not answer
+    """
+    try:
+        return connect_as_owner(cloud, lease)
+    except exceptions.Permanent as exc:
+        LOG.warning('Ending lease %s with the rights of the service: %s', lease.id, exc)
+        return cloud.service()

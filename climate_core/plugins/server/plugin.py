@@ -19,7 +19,12 @@ from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.conf import cloud as cloud_conf
 from climate_core.conf import secrets
-from climate_core.plugins import parent_stacks, prebuilt_plugin, provisioned_plugin, rights
+from climate_core.plugins import (
+    parent_stacks,
+    prebuilt_plugin,
+    provisioned_plugin,
+    step_context,
+)
 from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
 from climate_core.plugins.capabilities import Evacuable, FastStarting, Lockable, UserOfResources
 from climate_core.plugins.server import (
@@ -82,7 +87,7 @@ class ServerPlugin(
         **specification.SCHEMA,
         **prebuilt_plugin.end_action_schema(end_steps.END_ACTIONS),
         **parent_stacks.STACK_ID_SCHEMA,
-        **rights.amounts_schema(*amounts.SERVER_UNITS),
+        **provisioned_plugin.amounts_schema(*amounts.SERVER_UNITS),
     }
     key = specification.SPEC_KEY
     waiting = _RESERVED
@@ -210,7 +215,7 @@ class ServerPlugin(
             return None
         try:
             server = servers.get(
-                rights.connect_as_owner(self.cloud, lease), reservation.resource_id
+                step_context.connect_as_owner(self.cloud, lease), reservation.resource_id
             )
         except errors.Gone:
             return None
@@ -250,7 +255,9 @@ class ServerPlugin(
         kept = Progress.load(reservation.progress, START, self.now())
         if kept.asked != _WAKE_UP or lease.preemptible:
             return False
-        server = servers.get(rights.connect_as_owner(self.cloud, lease), reservation.resource_id)
+        server = servers.get(
+            step_context.connect_as_owner(self.cloud, lease), reservation.resource_id
+        )
         return server['status'] == 'ACTIVE' and not task_recovery.is_deleting(server)
 
     def _ask_to_wake(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain:
@@ -258,7 +265,7 @@ class ServerPlugin(
             # If it was asked before, Nova could not start it and made it RESERVED again.
             return context.once(
                 _WAKE_UP,
-                lambda: f'The server could not be started: {_fault(server)}',
+                f'The server could not be started: {_fault(server)}',
                 lambda: servers.act(context.conn, context.resource_id, _WAKE_UP, {}),
             )
         except errors.Busy:

@@ -109,7 +109,7 @@ def _stays(context: EndContext, stack: 'Stack') -> bool:
 def _delete(context: EndContext, stack: 'Stack') -> PollAgain:
     return context.once(
         'delete',
-        lambda: f'Heat could not delete the stack: {stack.reason}',
+        f'Heat could not delete the stack: {stack.reason}',
         lambda: ask_to_delete(context, stack),
     )
 
@@ -149,7 +149,7 @@ def _suspend(context: EndContext, stack: 'Stack', tries: int = MAX_TRIES) -> Pol
     try:
         return context.once(
             'suspend',
-            lambda: f'Heat could not suspend the stack: {stack.reason}',
+            f'Heat could not suspend the stack: {stack.reason}',
             lambda: stacks.act(context.conn, stack, 'suspend'),
         )
     except errors.Busy:
@@ -204,7 +204,7 @@ def _ask_for_snapshot(context: EndContext, stack: 'Stack') -> PollAgain:
     try:
         return context.once(
             'snapshot',
-            lambda: f'The snapshot of the stack is gone before it was complete: {stack.reason}',
+            f'The snapshot of the stack is gone before it was complete: {stack.reason}',
             lambda: stacks.create_snapshot(context.conn, stack, name),
         )
     except errors.Busy:

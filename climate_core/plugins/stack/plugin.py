@@ -26,7 +26,7 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.conf import cloud as cloud_conf
-from climate_core.plugins import parent_stacks, prebuilt_plugin, rights, step_context
+from climate_core.plugins import parent_stacks, prebuilt_plugin, step_context
 from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
 from climate_core.plugins.capabilities import Specified
 from climate_core.plugins.stack import end_steps, template_stack
@@ -237,7 +237,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         wait = super().start(lease, reservation)
         if wait is None and parent_stacks.are_all_members_reserved(
-            rights.connect_as_owner(self.cloud, lease), lease, reservation
+            step_context.connect_as_owner(self.cloud, lease), lease, reservation
         ):
             # Not a failure: they may all be standby members of groups, which is for Heat to know.
             LOG.warning(

@@ -27,7 +27,6 @@ from climate_core.plugins import (
     prebuilt_plugin,
     provisioned_plugin,
     resource_spec,
-    rights,
 )
 from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
 from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
@@ -165,7 +164,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         **SPEC_SCHEMA,
         **prebuilt_plugin.end_action_schema(end_steps.END_ACTIONS),
         **parent_stacks.STACK_ID_SCHEMA,
-        **rights.amounts_schema(*amounts.VOLUME_UNITS),
+        **provisioned_plugin.amounts_schema(*amounts.VOLUME_UNITS),
     }
     key = SPEC_KEY
     waiting = RESERVED
@@ -277,11 +276,11 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     def _ask_to_wake(self, context: StepContext, status: str) -> PollAgain:
         """Ask for the creation, of what is in error too: one that was begun may have failed."""
         owner, volume_id = context.conn, context.resource_id
+        if context.progress.asked == 'os-wake_up':
+            raise context.failure(_not_created(owner, volume_id, status))
         try:
-            return context.once(
-                'os-wake_up',
-                lambda: _not_created(owner, volume_id, status),
-                lambda: volumes.act(owner, volume_id, 'os-wake_up'),
+            return context.rest() or context.ask(
+                'os-wake_up', lambda: volumes.act(owner, volume_id, 'os-wake_up')
             )
         except errors.Busy as exc:
             # It was woken by others, or Cinder does not create this one at all.

@@ -68,7 +68,7 @@ class SharePlugin(prebuilt_plugin.PrebuiltPlugin):
             address = context.reservation.params['access_to']
             return context.once(
                 'allow_access',
-                lambda: 'Manila could not export the share.',
+                'Manila could not export the share.',
                 lambda: calls.allow_access(context.conn, context.resource_id, address),
             )
         if share['access_rules_status'] == 'error':
@@ -84,7 +84,7 @@ class SharePlugin(prebuilt_plugin.PrebuiltPlugin):
             return None
         return context.once(
             'delete',
-            lambda: f'Manila could not delete the share, which is {share["status"]}.',
+            f'Manila could not delete the share, which is {share["status"]}.',
             lambda: calls.delete(context.conn, context.resource_id),
         )
 
