@@ -24,7 +24,7 @@ from climate_core.calendar.model import (
 )
 from climate_core.db.calendar import StoredAllocation
 from climate_core.lease import model
-from climate_core.lease.changes import queueing
+from climate_core.lease.events import queue
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
@@ -88,8 +88,8 @@ class AllocationService:
 
         See :meth:`Calendar.count_missing`.
         """
-        (wanted,) = self.read_requests(queueing.pending_reservations(lease), {})
-        start, end = queueing.granted_period(lease, now)
+        (wanted,) = self.read_requests(queue.pending_reservations(lease), {})
+        start, end = queue.granted_period(lease, now)
         return self.calendar.count_missing(wanted, start, end)
 
     def read_waiting_demand(
@@ -100,9 +100,9 @@ class AllocationService:
         :param turn: its place in the search, which may not reach all leases
         :raises climate_core.exceptions.ClimateError: the demand is not known
         """
-        start, end = queueing.granted_period(lease, now)
+        start, end = queue.granted_period(lease, now)
         later = _LATEST_START if lease.duration is not None else datetime.timedelta(0)
-        wanted = self.read_requests(queueing.pending_reservations(lease), {})
+        wanted = self.read_requests(queue.pending_reservations(lease), {})
         return QueuedRequest(
             id=lease.id,
             project_id=lease.project_id,

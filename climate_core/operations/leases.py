@@ -22,8 +22,8 @@ from climate_core import packages, policies
 from climate_core.calendar.calendar import Calendar
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
-from climate_core.lease import model, states, views
-from climate_core.lease.changes import lifecycle, reservations
+from climate_core.lease import changes, model, states, views
+from climate_core.lease.events import end, start
 from climate_core.lease.history import user_cause
 from climate_core.lease.transitions import Change
 from climate_core.operations import availability
@@ -165,7 +165,7 @@ class LeaseOperations:
             ``before_end_date``, ``start_policy``, ``before_start``, ``priority``, ``webhook``
             (None removes it), ``events`` (instead of the ones of earlier requests),
             ``reservations`` (each ``id`` and what changes), ``partial`` (with a later end: extend
-            what can be extended, see :mod:`climate_core.lease.changes.update`)
+            what can be extended, see :mod:`climate_core.lease.changes`)
         :returns: the id of the lease
         """
         self._update(UpdateRequest(context, lease_id, values, generation))
@@ -176,21 +176,21 @@ class LeaseOperations:
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Delete a lease: immediately if it holds nothing, otherwise when all of that is freed."""
-        self._change(context, 'lease.delete', lease_id, generation, lifecycle.delete_lease)
+        self._change(context, 'lease.delete', lease_id, generation, end.delete_lease)
 
     @remote(writes=True)
     def start_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Start a lease that waits for its user; InvalidState if it does not, or not yet."""
-        self._change(context, 'lease.start', lease_id, generation, lifecycle.start_lease)
+        self._change(context, 'lease.start', lease_id, generation, start.start_lease)
 
     @remote(writes=True)
     def end_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """End a lease now, or cancel it before its start; it stays readable."""
-        self._change(context, 'lease.end', lease_id, generation, lifecycle.end_lease)
+        self._change(context, 'lease.end', lease_id, generation, end.end_lease)
 
     @retry_if_lease_appeared
     @remote(reserves=True)
@@ -235,7 +235,7 @@ class LeaseOperations:
         generation: int | None = None,
     ) -> None:
         """Free one resource and remove it from a lease, which continues."""
-        change = functools.partial(reservations.remove_reservation, reservation_id=reservation_id)
+        change = functools.partial(changes.remove_reservation, reservation_id=reservation_id)
         self._change(context, 'reservation.delete', lease_id, generation, change)
 
     def _update(self, request: UpdateRequest) -> None:

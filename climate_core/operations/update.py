@@ -23,8 +23,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import TransactionRejected
-from climate_core.lease import limits, model, states
-from climate_core.lease.changes import reservations, update
+from climate_core.lease import changes, limits, model, states
 from climate_core.lease.events import reallocation
 from climate_core.lease.history import user_cause
 from climate_core.lease.request import prefix_field
@@ -132,7 +131,7 @@ class LeaseUpdate:
             change = self._change_lease(lease, now)
         else:
             normalized = self._normalize(lease, self._request.reservation_id, self._request.values)
-            change = reservations.change_reservation(
+            change = changes.change_reservation(
                 lease, self._request.reservation_id, normalized, now
             )
         check_stored_bytes(lease, change.lease)
@@ -186,7 +185,7 @@ class LeaseUpdate:
         if lease.has_started(now):
             changed = _find_other_units(lease, new) | self._closed.less.keys()
         if changed or refused:
-            last = update.add_early_ends(lease, after, refused, now)
+            last = changes.add_early_ends(lease, after, refused, now)
             last = reallocation.add_reallocations(last, changed, now)
             store.save(session, after, Change(last), now, cause)
         return None
@@ -260,13 +259,13 @@ class LeaseUpdate:
                     raise exceptions.BadRequest(exc.message, field='id') from exc
                 items.append({'id': item['id'], **normalized})
         conf = self._services.conf
-        rules = update.UpdateRules(
+        rules = changes.UpdateRules(
             late=conf.manager.late_start_seconds,
             before_start=conf.manager.before_start_seconds,
             webhooks=webhook_rules(conf),
         )
         values = {**values, 'reservations': items} if items else values
-        change = update.update_lease(lease, values, now, rules)
+        change = changes.update_lease(lease, values, now, rules)
         self._quota.check_time(change.lease, now, lease)
         self._quota.check_events(change.lease, lease)
         return change
@@ -371,8 +370,8 @@ def find_changed(before: model.Lease, after: model.Lease) -> list[model.Reservat
     if after.status in states.ENDING | states.UNGRANTED:
         return []
     old = {reservation.id: reservation for reservation in before.live}
-    changed = update.resumed_ends(before, after)
-    if update.moved_date(before, after) is not None:
+    changed = changes.resumed_ends(before, after)
+    if changes.moved_date(before, after) is not None:
         # A new date is for all but what ends before the lease.
         changed |= old.keys() - after.early_ends.keys()
     return [
@@ -404,8 +403,8 @@ def _find_other_units(before: model.Lease, new: Iterable[NewAllocation]) -> set[
 
 def _find_blamed_dates(before: model.Lease, after: model.Lease) -> dict[str, str]:
     """Return the invalid date, by the reservations whose request changes only with it."""
-    date = update.moved_date(before, after)
-    if update.resumed_ends(before, after):
+    date = changes.moved_date(before, after)
+    if changes.resumed_ends(before, after):
         date = date or 'end_date'
     old = {reservation.id: reservation.params for reservation in before.live}
     same = (each.id for each in after.live if each.params == old.get(each.id))
@@ -418,7 +417,7 @@ def _is_partly_extended(before: model.Lease, after: model.Lease, refused: Collec
     :param refused: the ids of rejected reservations
     """
     leaving = {e.id for e in after.live if e.status == states.ReservationStatus.DELETING}
-    later = before.end_date < after.end_date or update.resumed_ends(before, after)
+    later = before.end_date < after.end_date or changes.resumed_ends(before, after)
     rest = {each.id for each in after.live} - leaving - after.early_ends.keys()
     return bool(later and before.start_date == after.start_date and not rest <= {*refused})
 

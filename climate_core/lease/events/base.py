@@ -9,10 +9,10 @@ may change between them: ``settle`` takes the lease as it is then.
 import dataclasses
 import enum
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
-from climate_core.lease import states, transitions
+from climate_core.lease import model, states, transitions
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import Change, EventWork, Outcome
 
@@ -145,3 +145,51 @@ def terminate_lease(lease: Lease, now: datetime, reason: str | None) -> Lease:
     for handler in _HANDLERS.values():
         after = handler.after_termination(after, now)
     return after
+
+
+def first_events(
+    lease_id: str,
+    start: datetime,
+    end: datetime,
+    before_end: datetime | None,
+    given: Iterable[tuple[str, datetime]],
+    now: datetime,
+    manual: bool = False,
+    before_start: Iterable[int] = (),
+) -> tuple[Event, ...]:
+    """Return the events of a lease that is created or granted.
+
+    :param before_end: when ``before_end_lease`` is due; None: never
+    :param given: types and times of the events that the user adds
+    :param manual: whether the user starts the lease
+    :param before_start: the seconds before the start at which ``before_start_lease`` is due. A
+        start that is now has no such event; notices whose time has passed share one event
+    """
+    wanted = [(model.READY if manual else model.START, start), (model.END, end), *given]
+    if start > now:
+        notices = {max(now, start - timedelta(seconds=each)) for each in before_start}
+        wanted += [(model.BEFORE_START, time) for time in sorted(notices)]
+    if before_end is not None:
+        wanted.append((model.BEFORE_END, before_end))
+    wanted.sort(key=lambda item: (item[1], get_handler(item[0]).priority))
+    return tuple(model.new_event(lease_id, kind, time, now) for kind, time in wanted)
+
+
+def without_grant(
+    lease: Lease, due: Event, duration: timedelta | None, reservations: Iterable[Reservation]
+) -> Lease:
+    """Return a lease with one event in place of those that follow from its grant.
+
+    :param duration: its duration from the grant on; None: it ends at its end date
+    """
+    kept = tuple(e for e in lease.events if not get_handler(e.event_type).follows_grant)
+    if duration is not None:
+        # Its end depends on the grant.
+        ends = lease.events_of(model.END)
+        kept = tuple(each for each in kept if each not in ends)
+    return dataclasses.replace(
+        lease,
+        duration=None if duration is None else round(duration.total_seconds()),
+        reservations=tuple(reservations),
+        events=(*(each for each in kept if each.id != due.id), due),
+    )

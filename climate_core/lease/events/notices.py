@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events that only notify: ``before_start_lease``, ``before_end_lease`` and user events. Pure."""
 
-from collections.abc import Mapping
-from datetime import datetime
+import dataclasses
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Final
 
 from climate_core.lease import model, states, transitions
@@ -42,7 +43,7 @@ class BeforeStart(Notice):
     }
 
     def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        """Leave it to :func:`climate_core.lease.changes.update.move_start_notices`."""
+        """Leave it to :func:`move_start_notices`."""
         return event
 
     def payload(self, lease: Lease, now: datetime) -> Mapping[str, int]:
@@ -91,3 +92,50 @@ def is_revoked(before: Lease, after: Lease) -> bool:
     done = states.EventStatus.DONE
     sent = {e.id for e in before.events_of(model.BEFORE_END) if e.status == done}
     return any(e.id in sent and e.open for e in after.events)
+
+
+def move_start_notices(before: Lease, after: Lease, always: Iterable[int], now: datetime) -> Lease:
+    """Return a lease whose ``before_start_lease`` events follow its start and ``before_start``.
+
+    A notice keeps its distance from the start. It is sent again if its new time is to come. Of
+    several notices whose times have passed one is sent now, or none if the start is now.
+
+    :param always: the seconds before the start of the notices that every lease has
+    """
+    same = (before.start_date, before.before_start) == (after.start_date, after.before_start)
+    if same or after.status != states.LeaseStatus.PENDING:
+        return after
+    old, new = {*always, *before.before_start}, {*always, *after.before_start}
+    kept: list[Event] = []
+    gone: set[str] = set()
+    for event in after.events_of(model.BEFORE_START):
+        distance = (before.start_date - event.time).total_seconds()
+        if distance in old - new:
+            if event.open:
+                gone.add(event.id)
+            continue
+        if distance not in old and not (event.open and event.time > now):
+            # It was due immediately, for several whose times had passed: its distance from the
+            # start means nothing.
+            kept.append(event)
+            continue
+        new.discard(int(distance))
+        time = after.start_date - timedelta(seconds=distance)
+        kept.append(transitions.move_event(event, time, now))
+    coming = after.start_date > now
+    for seconds in sorted(new):
+        time = after.start_date - timedelta(seconds=seconds)
+        if coming and (time > now or seconds not in old):
+            kept.append(model.new_event(after.id, model.BEFORE_START, time, now))
+    kept = _keep_last_due(kept, coming, now)
+    events = tuple(e for e in after.events if e.id not in gone)
+    return dataclasses.replace(after, events=events).with_events(*kept)
+
+
+def _keep_last_due(events: list[Event], coming: bool, now: datetime) -> list[Event]:
+    """Cancel the notices that are due except the last, or all if the start has come."""
+    due = [e for e in events if e.open and e.next_at is not None and e.next_at <= now]
+    due.sort(key=lambda e: e.time)
+    closed = {e.id for e in (due[:-1] if coming else due)}
+    why = 'One was told for all whose time had passed.' if coming else 'The lease starts now.'
+    return [transitions.cancel_event(e, why, now) if e.id in closed else e for e in events]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from climate_core.lease import events, model, transitions
-from climate_core.lease.events import start as events_start
+from climate_core.lease.events import preparation
 from climate_core.lease.transitions import DONE, Outcome, Result
 from tests.support.leases import HOUR, MINUTE, NOON, claimed, event, lease, reservation
 
@@ -52,10 +52,10 @@ def test_begin_leaves_out_what_is_not_pending() -> None:
 
 def test_begin_cancels_what_is_not_prepared() -> None:
     one, start = claimed(lease(reservation(), start=NOON + HOUR), model.START)
-    one = events_start.add_preparations(one, {'thing': None}, NOON)
+    one = preparation.add_preparations(one, {'thing': None}, NOON)
     work = HANDLER.begin(one, start, NOON + HOUR)
     cancelled = event(work.lease, model.PREPARE)
-    assert (cancelled.open, cancelled.status_reason) == (False, events_start.START_FIRST)
+    assert (cancelled.open, cancelled.status_reason) == (False, preparation.START_FIRST)
 
 
 @pytest.mark.parametrize(
