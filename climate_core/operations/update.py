@@ -208,7 +208,7 @@ class LeaseUpdate:
         """
         request = self._request
         is_lease = request.reservation_id is None
-        is_external = is_lease and self._services.external.on_update
+        is_external = is_lease and self._quota.external.on_update
         may_add = not is_lease or bool(request.values.get('reservations'))
         if not is_external and not (
             may_add and (self._quota.most.is_on or request.context.is_delegated)
