@@ -15,7 +15,7 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import events, model, request, states, transitions, webhook
-from climate_core.lease.events import end, notices, preparation, queue
+from climate_core.lease.events import end, notices, preparation, queue, schedule
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import Change
 
@@ -69,7 +69,7 @@ def new_lease(
     """
     policy = asked.start_policy or states.StartPolicy.AUTO
     notices = asked.before_start or ()
-    first = events.first_events(
+    first = schedule.first_events(
         lease_id,
         asked.start,
         asked.end,
@@ -128,7 +128,7 @@ def update_lease(
     after = _move_times(lease, after, _read_times(lease, wanted, now), now, rules)
     if partial or after.end_date != lease.end_date:
         after = cancel_early_ends(lease, after, partial, now)
-    after = notices.move_start_notices(lease, after, rules.before_start, now)
+    after = schedule.move_start_notices(lease, after, rules.before_start, now)
     if 'events' in wanted:
         after = _replace_user_events(after, wanted['events'], now, rules.late)
     for item in wanted.get('reservations', ()):
@@ -147,7 +147,7 @@ def update_lease(
         after = _with_duration(after, wanted)
     if lease.status == _L.WAITING:
         after = queue.retry_now(after, now)
-    revoked = {notices.STOP: None} if notices.is_revoked(lease, after) else {}
+    revoked = {notices.STOP: None} if schedule.is_revoked(lease, after) else {}
     return Change(after, {**revoked, 'lease.update': None})
 
 
@@ -208,7 +208,7 @@ def _move_times(
         if 'before_end_date' in given:
             told = request.check_before_end(given['before_end_date'], start, end)
         elif told is not None:
-            told = transitions.move_before_end(told, lease.end_date, start, end)
+            told = schedule.move_before_end(told, lease.end_date, start, end)
     reason = lease.status_reason
     if reason == transitions.WAITS_FOR_USER and (
         start > now or lease.start_policy == states.StartPolicy.AUTO
@@ -217,8 +217,7 @@ def _move_times(
     after = dataclasses.replace(
         lease, start_date=start, end_date=end, before_end_date=told, status_reason=reason
     )
-    followed = (events.get_handler(e.event_type).move(e, lease, after, now) for e in after.events)
-    return notices.add_before_end(lease, after.with_events(*followed), now)
+    return schedule.add_before_end(lease, schedule.move_events(lease, after, now), now)
 
 
 def moved_date(before: Lease, after: Lease) -> str | None:

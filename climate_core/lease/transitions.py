@@ -193,19 +193,6 @@ def user_start_reason(lease: Lease) -> str | None:
     return WAITS_FOR_USER if told and lease.status == _L.PENDING else None
 
 
-def move_before_end(
-    before: datetime, old_end: datetime, start: datetime, end: datetime
-) -> datetime:
-    """Return the new ``before_end_date`` of a lease whose dates change.
-
-    It keeps its distance from the end, but not beyond the start.
-
-    :param before: the old ``before_end_date``
-    """
-    # Durations are compared, because the time itself may lie before the first year.
-    return end - max(timedelta(), min(old_end - before, end - start))
-
-
 def complete_event(event: Event, reason: str | None, now: datetime, status: _E = _E.DONE) -> Event:
     """Return the event as finished; ERROR is the status of a permanent failure."""
     return dataclasses.replace(

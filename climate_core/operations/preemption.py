@@ -22,7 +22,7 @@ from climate_core.db import due_events, forecast_reads, leases, store
 from climate_core.db.engine import Database, signal
 from climate_core.db.forecast_reads import Preemptible
 from climate_core.lease import model, states
-from climate_core.lease.events import preemption, queue
+from climate_core.lease.events import preemption, schedule
 from climate_core.lease.history import Cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.operations.allocation_service import AllocationService
@@ -185,7 +185,9 @@ class Preemption:
             return draft
         lasts = asked.lasts if asked is not None else None
         end = lease.end_date if lasts is None else start + lasts
-        return dataclasses.replace(draft, lease=queue.shift_period(lease, start, end, draft.now))
+        return dataclasses.replace(
+            draft, lease=schedule.shift_period(lease, start, end, draft.now)
+        )
 
     def _notice(self) -> datetime.timedelta:
         return datetime.timedelta(seconds=self.conf.queue.preemption_notice)

@@ -7,8 +7,7 @@ import datetime
 import pytest
 
 from climate_core.lease import changes, model
-from climate_core.lease import events as lease_events
-from climate_core.lease.events import end, start
+from climate_core.lease.events import end, schedule, start
 from climate_core.lease.transitions import Change
 from tests.kill.deaths import EVENT, OUTBOX, check_no_error, check_told
 from tests.support.fakes import leases, receiver
@@ -29,7 +28,7 @@ def manual_lease(stage):
     servers = stage.cloud.servers(1)
     lease = leases.make(stage.database, servers, stage.cloud.trust(), start_policy='manual')
     now = lease.start_date
-    events = lease_events.first_events(lease.id, now, lease.end_date, None, (), now, manual=True)
+    events = schedule.first_events(lease.id, now, lease.end_date, None, (), now, manual=True)
     return servers, leases.write(stage.database, dataclasses.replace(lease, events=events))
 
 
@@ -144,7 +143,7 @@ def test_telling_of_a_coming_start(stage, kill):
     servers = stage.cloud.servers(1)
     made = leases.make(stage.database, servers, stage.cloud.trust(), lasting=2 * HOUR)
     start = made.start_date + HOUR
-    events = lease_events.first_events(
+    events = schedule.first_events(
         made.id, start, made.end_date, None, (), made.start_date, before_start=[7200]
     )
     lease = dataclasses.replace(made, start_date=start, events=events, before_start=(7200,))

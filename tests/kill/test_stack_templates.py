@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from climate_core.lease import changes, events, model
-from climate_core.lease.events import preparation
+from climate_core.lease import changes, model
+from climate_core.lease.events import preparation, schedule
 from climate_core.plugins.stack.template_stack import UNFILLED
 from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
@@ -58,7 +58,7 @@ def placeholder(stage, resources, hold='now', starts=False, lead=None):
         start_date=start,
         kind='immediate' if lead is None else 'scheduled',
         reservations=(reservation,),
-        events=events.first_events(lease.id, start, lease.end_date, None, (), now),
+        events=schedule.first_events(lease.id, start, lease.end_date, None, (), now),
     )
     preparing = {reservation.id: lead} if hold == 'now' else {}
     return leases.write(stage.database, preparation.add_preparations(lease, preparing, now)), made[

@@ -17,26 +17,26 @@ from climate_core.lease.events.base import (
     EventHandler,
     Stage,
     cancel_by_stage,
-    first_events,
     get_handler,
+    is_user_event,
     register,
     terminate_lease,
 )
 from climate_core.lease.events.end import EndLease, EndReservation, ExternalEnd, ReleaseTrust
-from climate_core.lease.events.notices import BeforeEnd, BeforeStart, UserEvent
+from climate_core.lease.events.notices import BeforeEnd, BeforeStart, ReadyToStart, UserEvent
 from climate_core.lease.events.preemption import PreemptLease
 from climate_core.lease.events.preparation import PrepareReservation
 from climate_core.lease.events.queue import MakeRoom, RetryLease
 from climate_core.lease.events.reallocation import ReallocateReservation
-from climate_core.lease.events.start import ReadyToStart, StartLease
+from climate_core.lease.events.start import StartLease
 
 __all__ = [
     'BY_USER',
     'EventHandler',
     'Stage',
     'cancel_by_stage',
-    'first_events',
     'get_handler',
+    'is_user_event',
     'terminate_lease',
 ]
 
@@ -61,8 +61,3 @@ register(TABLE)
 
 #: The types that a user cannot add to a lease.
 OWN_TYPES: Final = frozenset(each.event_type for each in TABLE if not each.accepted)
-
-
-def is_user_event(event_type: str) -> bool:
-    """Tell whether users named a type of event."""
-    return isinstance(get_handler(event_type), UserEvent)

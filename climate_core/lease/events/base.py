@@ -100,10 +100,6 @@ class EventHandler:
         """Tell whether it is retried even after a permanent failure, because it frees capacity."""
         return False
 
-    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        """Return the event of a lease whose dates or start policy were changed."""
-        return event
-
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
         """Return a terminated lease with the event of this type that it needs, if any."""
         return lease
@@ -126,6 +122,11 @@ def get_handler(event_type: str) -> EventHandler:
     return _HANDLERS.get(event_type, _HANDLERS[BY_USER])
 
 
+def is_user_event(event_type: str) -> bool:
+    """Tell whether users named a type of event."""
+    return get_handler(event_type).event_type == BY_USER
+
+
 def cancel_by_stage(lease: Lease, stage: Stage, reason: str, now: datetime) -> Lease:
     """Cancel the open events of a lease that a stage of its end cancels."""
     cancelled = (e for e in lease.events if get_handler(e.event_type).cancelled_by <= stage)
@@ -145,34 +146,6 @@ def terminate_lease(lease: Lease, now: datetime, reason: str | None) -> Lease:
     for handler in _HANDLERS.values():
         after = handler.after_termination(after, now)
     return after
-
-
-def first_events(
-    lease_id: str,
-    start: datetime,
-    end: datetime,
-    before_end: datetime | None,
-    given: Iterable[tuple[str, datetime]],
-    now: datetime,
-    manual: bool = False,
-    before_start: Iterable[int] = (),
-) -> tuple[Event, ...]:
-    """Return the events of a lease that is created or granted.
-
-    :param before_end: when ``before_end_lease`` is due; None: never
-    :param given: types and times of the events that the user adds
-    :param manual: whether the user starts the lease
-    :param before_start: the seconds before the start at which ``before_start_lease`` is due. A
-        start that is now has no such event; notices whose time has passed share one event
-    """
-    wanted = [(model.READY if manual else model.START, start), (model.END, end), *given]
-    if start > now:
-        notices = {max(now, start - timedelta(seconds=each)) for each in before_start}
-        wanted += [(model.BEFORE_START, time) for time in sorted(notices)]
-    if before_end is not None:
-        wanted.append((model.BEFORE_END, before_end))
-    wanted.sort(key=lambda item: (item[1], get_handler(item[0]).priority))
-    return tuple(model.new_event(lease_id, kind, time, now) for kind, time in wanted)
 
 
 def without_grant(

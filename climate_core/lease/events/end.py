@@ -116,9 +116,6 @@ class EndLease(base.EventHandler):
     def retries_forever(self, lease: Lease, event: Event) -> bool:
         return True
 
-    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        return transitions.move_event(event, after.end_date, now)
-
 
 class EndReservation(base.EventHandler):
     event_type = model.END_RESERVATION

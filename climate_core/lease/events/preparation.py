@@ -98,13 +98,6 @@ class PrepareReservation(base.EventHandler):
         """Tell whether it frees what it could not prepare."""
         return event.reservation_id in failed_preparations(lease)
 
-    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        """Move a preparation that is due before the start with the start."""
-        if event.time == event.created_at:
-            return event
-        moved = event.time + (after.start_date - before.start_date)
-        return transitions.move_event(event, max(moved, now), now)
-
 
 def _unstarted(lease: Lease, ids: Iterable[str | None]) -> tuple[Reservation, ...]:
     statuses = (_R.PENDING, _R.ERROR)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import model, states, transitions
-from climate_core.lease.events import base, preparation
+from climate_core.lease.events import base, preparation, schedule
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import Change, EventWork, Outcome, Result
 
@@ -225,14 +225,14 @@ def grant_lease(
         )
         for each in pending_reservations(lease)
     )
-    after = shift_period(
+    after = schedule.shift_period(
         lease.with_reservations(*held).moved_to(_L.PENDING, None), start, end, now
     )
     if not any(each.group for each in pending_reservations(after)):
         # Only a lease whose servers are still to be created may be queued again.
         after = dataclasses.replace(after, retries_left=None, duration=None)
     after = transitions.cancel_events(after, _next_retries(after), _GRANTED, now)
-    first = base.first_events(
+    first = schedule.first_events(
         lease.id,
         start,
         end,
@@ -260,16 +260,6 @@ def granted_period(lease: Lease, now: datetime) -> tuple[datetime, datetime]:
     if lease.duration is None:
         return start, lease.end_date
     return start, max(lease.end_date, start + timedelta(seconds=lease.duration))
-
-
-def shift_period(lease: Lease, start: datetime, end: datetime, now: datetime) -> Lease:
-    """Return a lease with other dates; its ``before_end_date`` and its events follow."""
-    before_end = lease.before_end_date
-    if before_end is not None:
-        before_end = transitions.move_before_end(before_end, lease.end_date, start, end)
-    after = dataclasses.replace(lease, start_date=start, end_date=end, before_end_date=before_end)
-    moved = (base.get_handler(e.event_type).move(e, lease, after, now) for e in lease.events)
-    return after.with_events(*moved)
 
 
 def pending_reservations(lease: Lease) -> tuple[Reservation, ...]:

@@ -8,7 +8,7 @@ from typing import Final
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import model, states, transitions
-from climate_core.lease.events import base, notices, preparation, queue
+from climate_core.lease.events import base, preparation, queue
 from climate_core.lease.model import Event, Lease
 from climate_core.lease.transitions import Change, EventWork, Outcome, Result
 
@@ -125,62 +125,3 @@ class StartLease(base.EventHandler):
         after = lease.with_events(transitions.complete_event(event, reason, now, _E.ERROR))
         by_user = lease.status in states.ENDING or lease.deleted_at is not None
         return Change(after, {} if by_user else {START_FAILED: reason})
-
-    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        manual = after.start_policy == states.StartPolicy.MANUAL
-        if after.status == _L.PENDING and manual:
-            return _with_type(event, model.READY, after, now)
-        return _move_with_start(event, before, after, now, was_skipped=True)
-
-
-class ReadyToStart(notices.Notice):
-    event_type = model.READY
-    follows_grant = True
-    due = '``start_date``, if ``start_policy`` is ``manual``'
-    action = 'notifies; the lease waits for its user to start it'
-    notifications = {
-        'lease.event.ready_to_start': 'its start has come, and it waits for its user to start it'
-    }
-    cancelled_by = base.Stage.END_BEGINS
-
-    def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
-        work = super().begin(lease, event, now)
-        if work.skip_reason is None and (lease.has_started(now) or now >= lease.end_date):
-            return EventWork(lease, skip_reason='There is nothing to start any more.')
-        return work
-
-    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
-        if lease.status == _L.PENDING:
-            lease = dataclasses.replace(lease, status_reason=transitions.WAITS_FOR_USER)
-        return super().settle(lease, event, outcomes, now)
-
-    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        if after.status != _L.PENDING:
-            return event
-        if after.start_policy == states.StartPolicy.AUTO:
-            return _with_type(event, model.START, after, now)
-        return _move_with_start(
-            event, before, after, now, was_skipped=event.status_reason is not None
-        )
-
-
-def _with_type(event: Event, event_type: str, lease: Lease, now: datetime) -> Event:
-    """Return the event with another type, due at the start of the lease."""
-    due = transitions.repeat_event(event, lease.start_date, now)
-    return dataclasses.replace(due, event_type=event_type)
-
-
-def _move_with_start(
-    event: Event, before: Lease, after: Lease, now: datetime, was_skipped: bool
-) -> Event:
-    """Move a start with its lease.
-
-    :param was_skipped: whether a done event was skipped because the lease had ended. It is due now
-        if the new end is later
-    """
-    is_pending = any(r.status == _R.PENDING for r in after.reservations)
-    if is_pending and was_skipped and not event.open and now < after.end_date:
-        return transitions.reschedule_event(event, now, now)
-    if before.start_date == after.start_date:
-        return event
-    return transitions.move_event(event, after.start_date, now)

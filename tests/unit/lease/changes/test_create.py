@@ -5,8 +5,8 @@ import datetime
 
 import pytest
 
-from climate_core.lease import events as lease_events
 from climate_core.lease import model
+from climate_core.lease.events import schedule
 from tests.support.leases import HOUR, MINUTE, NOON
 
 
@@ -23,7 +23,7 @@ from tests.support.leases import HOUR, MINUTE, NOON
 def test_only_a_coming_start_is_told_before(
     start: datetime.datetime, seconds: tuple[int, ...], told: list[int]
 ) -> None:
-    events = lease_events.first_events(
+    events = schedule.first_events(
         'lease', start, NOON + 2 * HOUR, None, (), NOON, before_start=seconds
     )
     notices = [(e.time - NOON) / MINUTE for e in events if e.event_type == model.BEFORE_START]
@@ -31,7 +31,7 @@ def test_only_a_coming_start_is_told_before(
 
 
 def test_a_manual_lease_has_no_start_of_its_own() -> None:
-    events = lease_events.first_events(
+    events = schedule.first_events(
         'lease', NOON + HOUR, NOON + 2 * HOUR, None, (), NOON, manual=True, before_start=[600]
     )
     assert [(e.event_type, e.time) for e in events] == [
@@ -43,5 +43,5 @@ def test_a_manual_lease_has_no_start_of_its_own() -> None:
 
 def test_at_equal_times_it_is_told_before_anything_else() -> None:
     given = [('note', NOON + HOUR)]
-    events = lease_events.first_events('lease', NOON + HOUR, NOON + HOUR, None, given, NOON)
+    events = schedule.first_events('lease', NOON + HOUR, NOON + HOUR, None, given, NOON)
     assert [e.event_type for e in events] == ['note', 'end_lease', 'start_lease']

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from climate_core.lease import events, model, transitions
-from climate_core.lease.events import preparation
+from climate_core.lease.events import preparation, schedule
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 
 HANDLER = events.get_handler(model.PREPARE)
@@ -160,7 +160,7 @@ def test_what_is_prepared_before_the_start_follows_it(
     one = preparation.add_preparations(one, {'thing': distance}, NOON)
     due = event(one, model.PREPARE)
     assert due.next_at == (NOON if distance is None else NOON + HOUR - distance)
-    moved = HANDLER.move(due, one, dataclasses.replace(one, start_date=start), NOON)
+    moved = schedule.follow_dates(due, one, dataclasses.replace(one, start_date=start), NOON)
     assert (moved.time, moved.next_at) == (time, time)
 
 
