@@ -67,21 +67,7 @@ def new_lease(
     :param external_end: whether the external service is notified of its end
     :param kind: one of :class:`.states.LeaseKind`
     """
-    policy = asked.start_policy or states.StartPolicy.AUTO
-    notices = asked.before_start or ()
-    first = schedule.first_events(
-        lease_id,
-        asked.start,
-        asked.end,
-        asked.before_end,
-        asked.events,
-        now,
-        manual=policy == states.StartPolicy.MANUAL,
-        before_start={*notices, *before_start},
-    )
-    if external_end:
-        first = (*first, end.new_external_end(lease_id, now))
-    return Lease(
+    lease = Lease(
         id=lease_id,
         name=asked.name,
         project_id=str(context.project_id),
@@ -90,16 +76,19 @@ def new_lease(
         end_date=asked.end,
         before_end_date=asked.before_end,
         created_at=now,
-        start_policy=policy,
-        before_start=notices,
+        start_policy=asked.start_policy or states.StartPolicy.AUTO,
+        before_start=asked.before_start or (),
         webhook=asked.webhook,
         request_digest=digest,
         kind=kind,
         priority=asked.priority or 0,
         preemptible=asked.preemptible,
         reservations=model.order_joining((), reservations),
-        events=first,
     )
+    first = schedule.first_events(lease, asked.events, now, before_start)
+    if external_end:
+        first = (*first, end.new_external_end(lease_id, now))
+    return dataclasses.replace(lease, events=first)
 
 
 def update_lease(

@@ -27,8 +27,7 @@ def manual_lease(stage):
     """Return a lease that waits for its user from now on."""
     servers = stage.cloud.servers(1)
     lease = leases.make(stage.database, servers, stage.cloud.trust(), start_policy='manual')
-    now = lease.start_date
-    events = schedule.first_events(lease.id, now, lease.end_date, None, (), now, manual=True)
+    events = schedule.first_events(lease, (), lease.start_date)
     return servers, leases.write(stage.database, dataclasses.replace(lease, events=events))
 
 
@@ -143,11 +142,9 @@ def test_telling_of_a_coming_start(stage, kill):
     servers = stage.cloud.servers(1)
     made = leases.make(stage.database, servers, stage.cloud.trust(), lasting=2 * HOUR)
     start = made.start_date + HOUR
-    events = schedule.first_events(
-        made.id, start, made.end_date, None, (), made.start_date, before_start=[7200]
-    )
-    lease = dataclasses.replace(made, start_date=start, events=events, before_start=(7200,))
-    leases.write(stage.database, lease)
+    lease = dataclasses.replace(made, start_date=start, before_start=(7200,))
+    events = schedule.first_events(lease, (), made.start_date)
+    leases.write(stage.database, dataclasses.replace(lease, events=events))
 
     stage.survive(f'{kill}:{model.BEFORE_START}:1')
 

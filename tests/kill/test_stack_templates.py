@@ -58,8 +58,8 @@ def placeholder(stage, resources, hold='now', starts=False, lead=None):
         start_date=start,
         kind='immediate' if lead is None else 'scheduled',
         reservations=(reservation,),
-        events=schedule.first_events(lease.id, start, lease.end_date, None, (), now),
     )
+    lease = dataclasses.replace(lease, events=schedule.first_events(lease, (), now))
     preparing = {reservation.id: lead} if hold == 'now' else {}
     return leases.write(stage.database, preparation.add_preparations(lease, preparing, now)), made[
         'id'

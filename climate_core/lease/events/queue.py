@@ -232,16 +232,7 @@ def grant_lease(
         # Only a lease whose servers are still to be created may be queued again.
         after = dataclasses.replace(after, retries_left=None, duration=None)
     after = transitions.cancel_events(after, _next_retries(after), _GRANTED, now)
-    first = schedule.first_events(
-        lease.id,
-        start,
-        end,
-        after.before_end_date,
-        (),
-        now,
-        manual=lease.start_policy == states.StartPolicy.MANUAL,
-        before_start={*lease.before_start, *before_start},
-    )
+    first = schedule.first_events(after, (), now, before_start)
     after = after.with_events(*(e for e in first if base.get_handler(e.event_type).follows_grant))
     if after.event(model.END) is None:
         after = after.with_events(model.new_event(lease.id, model.END, end, now))

@@ -11,31 +11,28 @@ from climate_core.lease.model import Event, Lease
 
 
 def first_events(
-    lease_id: str,
-    start: datetime,
-    end: datetime,
-    before_end: datetime | None,
+    lease: Lease,
     given: Iterable[tuple[str, datetime]],
     now: datetime,
-    manual: bool = False,
     before_start: Iterable[int] = (),
 ) -> tuple[Event, ...]:
-    """Return the events of a lease that is created or granted.
+    """Return the events of a lease that is created or granted, by its dates and its start policy.
 
-    :param before_end: when ``before_end_lease`` is due; None: never
     :param given: types and times of the events that the user adds
-    :param manual: whether the user starts the lease
-    :param before_start: the seconds before the start at which ``before_start_lease`` is due. A
-        start that is now has no such event; notices whose time has passed share one event
+    :param before_start: the seconds before the start of the notices that every lease has. A start
+        that is now has no notice; notices whose time has passed share one event
     """
-    wanted = [(model.READY if manual else model.START, start), (model.END, end), *given]
+    start = lease.start_date
+    manual = lease.start_policy == states.StartPolicy.MANUAL
+    wanted = [(model.READY if manual else model.START, start), (model.END, lease.end_date), *given]
     if start > now:
-        notices = {max(now, start - timedelta(seconds=each)) for each in before_start}
+        seconds = {*lease.before_start, *before_start}
+        notices = {max(now, start - timedelta(seconds=each)) for each in seconds}
         wanted += [(model.BEFORE_START, time) for time in sorted(notices)]
-    if before_end is not None:
-        wanted.append((model.BEFORE_END, before_end))
+    if lease.before_end_date is not None:
+        wanted.append((model.BEFORE_END, lease.before_end_date))
     wanted.sort(key=lambda item: (item[1], base.get_handler(item[0]).priority))
-    return tuple(model.new_event(lease_id, kind, time, now) for kind, time in wanted)
+    return tuple(model.new_event(lease.id, kind, time, now) for kind, time in wanted)
 
 
 def shift_period(lease: Lease, start: datetime, end: datetime, now: datetime) -> Lease:
