@@ -131,7 +131,7 @@ def update_lease(
             f'Lease {lease.id} is {lease.status}: only its name can be changed.'
         )
     if after != dataclasses.replace(lease, name=after.name):
-        queue.check_changeable(lease)
+        transitions.check_changeable(lease)
     if lease.retries_left is not None:
         after = _with_duration(after, wanted)
     if lease.status == _L.WAITING:
@@ -355,7 +355,7 @@ def add_reservations(
             f'Lease {lease.id} waits until there is enough for it: nothing can be added to it '
             'before. Make another lease.'
         )
-    queue.check_changeable(lease)
+    transitions.check_changeable(lease)
     joining = model.order_joining(lease.reservations, reservations)
     after = dataclasses.replace(lease, reservations=(*lease.reservations, *joining))
     start = lease.event(model.START)
@@ -383,7 +383,7 @@ def change_reservation(
         raise exceptions.InvalidState(
             f'The end of reservation {reservation_id} has begun: it can only be changed before.'
         )
-    queue.check_changeable(lease)
+    transitions.check_changeable(lease)
     changed = dataclasses.replace(reservation, params=new, updated_at=now)
     after = lease.with_reservations(changed)
     if lease.status == _L.WAITING:
@@ -407,7 +407,7 @@ def remove_reservation(lease: Lease, reservation_id: str, now: datetime) -> Chan
     if reservation.status == _R.DELETING:
         return Change(lease)
     if lease.status == _L.IN_PROGRESS or lease.preempted_at is not None:
-        queue.check_changeable(lease)
+        transitions.check_changeable(lease)
     after = lease.with_reservations(
         dataclasses.replace(reservation, status=_R.DELETING, updated_at=now)
     )

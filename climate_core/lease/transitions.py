@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from climate_common import resource_types
+from climate_common import dates, resource_types
+from climate_core import exceptions
 from climate_core.lease import model, states
 from climate_core.lease.model import Event, Lease, Reservation
 
@@ -160,6 +161,29 @@ def recovered_status(lease: Lease, now: datetime) -> str:
     if lease.status != _L.ERROR or any(r.status in wrong for r in lease.reservations):
         return lease.status
     return states.check_move(states.LEASE, lease.status, _L.ACTIVE if started else _L.PENDING)
+
+
+def check_changeable(lease: Lease) -> None:
+    """Reject changes of a lease that is being preempted, was never granted, or drains hosts.
+
+    :raises climate_core.exceptions.InvalidState: it is such a lease
+    """
+    if lease.preempted_at is not None:
+        time = dates.sentence(lease.preempted_at)
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} gives up what it has on {time}, since another lease needs it: '
+            'until then only its name can be changed.'
+        )
+    if lease.never_granted:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} waited as long as it may and has nothing: only its name can be '
+            'changed. Make another lease.'
+        )
+    if lease.status == _L.IN_PROGRESS:
+        raise exceptions.InvalidState(
+            f'Hosts are being emptied for lease {lease.id}: until then only its name can be '
+            'changed. To ask for something else, end it and make another lease.'
+        )
 
 
 def permanent_errors(lease: Lease) -> str | None:

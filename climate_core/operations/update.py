@@ -17,7 +17,7 @@ from sqlalchemy import orm
 
 from climate_common import dates, words
 from climate_core import exceptions, policies
-from climate_core.calendar.model import AllocationRequest, NewAllocation
+from climate_core.calendar.model import AllocationRequest, NewAllocation, RetainedAllocation
 from climate_core.concurrency import check_deadline, deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
@@ -28,6 +28,7 @@ from climate_core.lease.events import reallocation
 from climate_core.lease.history import user_cause
 from climate_core.lease.request import prefix_field
 from climate_core.lease.transitions import Change
+from climate_core.lease.webhook import DEFAULT_RULES
 from climate_core.operations import pool_forecast
 from climate_core.operations.allocation_service import AllocationService, remaining_period
 from climate_core.operations.draft import check_owner, check_stored_bytes
@@ -35,7 +36,6 @@ from climate_core.operations.draft_builder import check_allowed, check_generatio
 from climate_core.operations.quota import Quota, count_added
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, closed_units
-from climate_core.plugins.base import ResourcePlugin
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class LeaseUpdate:
         #: The project of the lease and its limits, if it may hold more than before.
         self._limited: tuple[str, limits.Amounts] | None = None
         self._has_forecast = False
-        self._closed = ClosedUnits({}, {})
+        self._closed: ClosedUnits | None = None
         #: What the last transaction has planned.
         self._plan: UpdatePlan | None = None
 
@@ -140,10 +140,10 @@ class LeaseUpdate:
         requests = self._allocation_service.read_requests(
             find_changed(lease, after), self._request.fields
         )
-        dates_to_blame = _find_blamed_dates(lease, after)
+        blamed = _find_blamed_dates(lease, after)
         requests = [
-            dataclasses.replace(each, field=dates_to_blame.get(each.reservation_id, each.field))
-            for each in requests
+            dataclasses.replace(request, field=blamed.get(request.reservation_id, request.field))
+            for request in requests
         ]
         return UpdatePlan(
             before=lease,
@@ -167,23 +167,26 @@ class LeaseUpdate:
         lease = self._load(session, lock=True)
         check_generation(lease, self._generation)
         self._quota.check_changes(session, lease)
-        self._closed.check(lease)
+        closed: Mapping[str, RetainedAllocation] = {}
+        if self._closed is not None:
+            self._closed.check(lease)
+            closed = self._closed.less
         plan = self._plan = self.plan(lease, now)
         if plan.needs_forecast and not self._has_forecast:
             return plan
         if self._limited is not None:
             project_id, most = self._limited
             db_limits.check_limits(session, project_id, plan.added, most)
-        if plan.shrinking.keys() - self._closed.less.keys():
+        if plan.shrinking.keys() - closed.keys():
             return plan
         cause = user_cause(self._request.context, self._action)
         after = store.save(session, lease, plan.change, now, cause)
         if not plan.reallocated:
             return None
-        new, refused = self._reallocate(session, plan, now)
+        new, refused = self._reallocate(session, plan, closed, now)
         changed: Collection[str] = ()
         if lease.has_started(now):
-            changed = _find_other_units(lease, new) | self._closed.less.keys()
+            changed = _find_other_units(lease, new) | closed.keys()
         if changed or refused:
             last = changes.add_early_ends(lease, after, refused, now)
             last = reallocation.add_reallocations(last, changed, now)
@@ -262,7 +265,7 @@ class LeaseUpdate:
         rules = changes.UpdateRules(
             late=conf.manager.late_start_seconds,
             before_start=conf.manager.before_start_seconds,
-            webhooks=webhook_rules(conf),
+            webhooks=webhook_rules(conf) if values.get('webhook') else DEFAULT_RULES,
         )
         values = {**values, 'reservations': items} if items else values
         change = changes.update_lease(lease, values, now, rules)
@@ -318,7 +321,7 @@ class LeaseUpdate:
         old = {reservation.id: reservation for reservation in before.reservations}
         counted = []
         for reservation in change.lease.live:
-            plugin: ResourcePlugin | None = self._services.plugins.get(reservation.resource_type)
+            plugin = self._services.plugins.get(reservation.resource_type)
             known = old.get(reservation.id, reservation)
             if plugin is None or not known.amounts or reservation.params == known.params:
                 continue
@@ -328,12 +331,17 @@ class LeaseUpdate:
         return dataclasses.replace(change, lease=change.lease.with_reservations(*counted))
 
     def _reallocate(
-        self, session: orm.Session, plan: UpdatePlan, now: datetime
+        self,
+        session: orm.Session,
+        plan: UpdatePlan,
+        closed: Mapping[str, RetainedAllocation],
+        now: datetime,
     ) -> tuple[Sequence[NewAllocation], Collection[str]]:
         """Change the allocations of the lease; with ``partial`` where they can be extended.
 
         Units in use are kept.
 
+        :param closed: what the reservations whose units were closed retain
         :returns: the new allocations, and the ids of the reservations that are not extended
         :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
         """
@@ -350,7 +358,7 @@ class LeaseUpdate:
                     requests,
                     *remaining_period(after, now),
                     before.has_started(now),
-                    self._closed.less,
+                    closed,
                 )
             except TransactionRejected as exc:
                 # The first rejection is about the whole lease.

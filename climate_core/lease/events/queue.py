@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
-from climate_common import dates
-from climate_core import exceptions
 from climate_core.lease import model, states, transitions
 from climate_core.lease.events import base, preparation, schedule
 from climate_core.lease.model import Event, Lease, Reservation
@@ -256,29 +254,6 @@ def granted_period(lease: Lease, now: datetime) -> tuple[datetime, datetime]:
 def pending_reservations(lease: Lease) -> tuple[Reservation, ...]:
     """Return the reservations of a queued lease that are not being removed from it."""
     return tuple(each for each in lease.live if each.status == _R.PENDING)
-
-
-def check_changeable(lease: Lease) -> None:
-    """Reject changes of a lease that is being preempted, was never granted, or drains hosts.
-
-    :raises climate_core.exceptions.InvalidState: it is such a lease
-    """
-    if lease.preempted_at is not None:
-        time = dates.sentence(lease.preempted_at)
-        raise exceptions.InvalidState(
-            f'Lease {lease.id} gives up what it has on {time}, since another lease needs it: '
-            'until then only its name can be changed.'
-        )
-    if lease.never_granted:
-        raise exceptions.InvalidState(
-            f'Lease {lease.id} waited as long as it may and has nothing: only its name can be '
-            'changed. Make another lease.'
-        )
-    if lease.status == _L.IN_PROGRESS:
-        raise exceptions.InvalidState(
-            f'Hosts are being emptied for lease {lease.id}: until then only its name can be '
-            'changed. To ask for something else, end it and make another lease.'
-        )
 
 
 def retry_now(lease: Lease, now: datetime) -> Lease:

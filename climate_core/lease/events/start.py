@@ -8,7 +8,7 @@ from typing import Final
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import model, states, transitions
-from climate_core.lease.events import base, preparation, queue
+from climate_core.lease.events import base, preparation
 from climate_core.lease.model import Event, Lease
 from climate_core.lease.transitions import Change, EventWork, Outcome, Result
 
@@ -42,7 +42,7 @@ def start_lease(lease: Lease, now: datetime) -> Change:
         raise exceptions.InvalidState(
             f'Lease {lease.id} waits until there is enough for it and cannot be started before.'
         )
-    queue.check_changeable(lease)
+    transitions.check_changeable(lease)
     if lease.has_started(now):
         return Change(lease)
     if now < lease.start_date:

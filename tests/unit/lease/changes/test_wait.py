@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import model
+from climate_core.lease import model, transitions
 from climate_core.lease.events import queue
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
@@ -90,10 +90,10 @@ def test_grant_of_emptied_hosts_is_told_as_room() -> None:
 def test_check_not_given_up(fields, text) -> None:
     lease = new(**fields)
     if text is None:
-        queue.check_changeable(lease)
+        transitions.check_changeable(lease)
         return
     with pytest.raises(exceptions.InvalidState, match=text):
-        queue.check_changeable(lease)
+        transitions.check_changeable(lease)
 
 
 @pytest.mark.parametrize('duration', [None, HOUR])
