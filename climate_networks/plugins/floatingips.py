@@ -32,6 +32,7 @@ from climate_networks.plugins import made_in_neutron
 from climate_networks.units import FLOATING_IP_KIND
 
 if TYPE_CHECKING:
+    from climate_core.cloud import connections
     from climate_core.context import RequestContext
     from climate_core.lease.model import Allocation, Lease, Reservation
 
@@ -313,11 +314,6 @@ def _made(reservation: 'Reservation') -> dict[str, str]:
     """Return the ids of the floating IPs that are known to be made, by their addresses."""
     return dict((reservation.progress or {}).get(_MADE, {}))
 
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-    from climate_core.context import RequestContext
-    from climate_core.lease.model import Reservation
 
 _CHOICES = [
     ('delete', 'Delete it, also while it is associated or has port forwardings.'),

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tear a network of a lease down, with all that others have put into it.
+"""``network``: networks on a segment that the calendar allocates.
 
-Ports that anybody has there go first, which drops what floating IPs and port forwardings have of
-them; a router can give a subnet up only then. What Neutron refuses keeps nothing else from being
-done: it is told, and tried again.
+A network is created at the start of its lease and torn down at the end, with all that users have
+put into it. Their ports go first, which removes the floating IPs and port forwardings of these; a
+router releases a subnet only then. A rejection of Neutron prevents no other step, and is retried.
 
-The owner of a network may create ports in it that say they are of a router or of another part of
+The owner of a network may create ports in it that claim to be of a router or of another part of
 the network, and are not. They are found when the network cannot be deleted, and go then.
 """
 
@@ -26,40 +26,6 @@ from climate_networks.units import NETWORK_ID, NETWORK_TYPES, SEGMENT_FACTS, SEG
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
-
-
-def tear_down(conn: 'connections.Connection', network_id: str) -> None:
-    """Delete a network with its ports and router interfaces; one that is gone is fine.
-
-    :raises climate_core.exceptions.Transient: Neutron refuses a part; the rest is done
-    """
-    ports = neutron.list_ports(conn, network_id)
-    used = [
-        each for each in ports if not each['device_owner'].startswith(neutron.NETWORK_PORT_PREFIX)
-    ]
-    interfaces = [each for each in ports if each['device_owner'] in neutron.ROUTER_INTERFACES]
-    steps: list[Callable[[], None]] = [
-        *(functools.partial(neutron.delete_port, conn, each) for each in used),
-        *(functools.partial(neutron.remove_interface, conn, each) for each in interfaces),
-    ]
-    made_in_neutron.delete_all(lambda step: step(), steps)
-    try:
-        neutron.delete_network(conn, network_id)
-    except errors.Busy:
-        _delete_rest(conn, network_id)
-        neutron.delete_network(conn, network_id)
-
-
-def _delete_rest(conn: 'connections.Connection', network_id: str) -> None:
-    """Delete the ports that are left in a network whose routers have given it up."""
-    left = neutron.list_ports(conn, network_id)
-    made_in_neutron.delete_all(
-        lambda port: neutron.force_delete_port(conn, port),
-        [each for each in left if each['device_owner'] not in neutron.DELETED_WITH_NETWORK],
-    )
-
-
-if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
@@ -317,3 +283,34 @@ def _conditions(params: Mapping[str, Any]) -> dict[str, Any]:
 def _known(unit: Unit) -> dict[str, Any]:
     """Return what filters look at."""
     return {**unit.properties, 'id': str(unit.id)}
+
+
+def tear_down(conn: 'connections.Connection', network_id: str) -> None:
+    """Delete a network with its ports and router interfaces; one that is gone is fine.
+
+    :raises climate_core.exceptions.Transient: Neutron refuses a part; the rest is done
+    """
+    ports = neutron.list_ports(conn, network_id)
+    used = [
+        each for each in ports if not each['device_owner'].startswith(neutron.NETWORK_PORT_PREFIX)
+    ]
+    interfaces = [each for each in ports if each['device_owner'] in neutron.ROUTER_INTERFACES]
+    steps: list[Callable[[], None]] = [
+        *(functools.partial(neutron.delete_port, conn, each) for each in used),
+        *(functools.partial(neutron.remove_interface, conn, each) for each in interfaces),
+    ]
+    made_in_neutron.delete_all(lambda step: step(), steps)
+    try:
+        neutron.delete_network(conn, network_id)
+    except errors.Busy:
+        _delete_rest(conn, network_id)
+        neutron.delete_network(conn, network_id)
+
+
+def _delete_rest(conn: 'connections.Connection', network_id: str) -> None:
+    """Delete the ports that are left in a network whose routers have given it up."""
+    left = neutron.list_ports(conn, network_id)
+    made_in_neutron.delete_all(
+        lambda port: neutron.force_delete_port(conn, port),
+        [each for each in left if each['device_owner'] not in neutron.DELETED_WITH_NETWORK],
+    )
