@@ -222,22 +222,6 @@ def test_the_length_is_changed(world: World, time: Time, one: UsageReporter) -> 
     ]
 
 
-def test_usage_has_reservations_that_the_release_before_freed(
-    world: World, time: Time, one: UsageReporter
-) -> None:
-    """It does not write when; the time of its last change is that."""
-    world.create('a')
-    world.run_until_idle()
-    time.forward(minutes=30)
-    with world.database.engine.begin() as connection:
-        row = {'hold': None, 'status': 'deleted', 'updated_at': time(), 'freed_at': None}
-        connection.execute(tables.RESERVATIONS.update().values(row))
-    time.forward(hours=3)
-    all_of_it(one)
-    (payload,) = told(world)
-    assert payload['resources'][0]['reserved']['hours'] == 0.5
-
-
 def test_many_leases_are_told_in_batches(
     world: World, time: Time, one: UsageReporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
