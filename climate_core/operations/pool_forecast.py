@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import datetime
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from climate_common import dates, microseconds, resource_types
@@ -22,7 +22,7 @@ from climate_core.context import RequestContext
 from climate_core.db import forecast_reads
 from climate_core.db.engine import Database
 from climate_core.lease import model, states
-from climate_core.lease.model import PREPARE, Lease, Reservation
+from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import UserConnector
@@ -176,7 +176,7 @@ def check_draft(
         return
     start, end = max(draft.lease.start_date, draft.now), draft.lease.end_date
     pool = PoolForecast(database, cloud)
-    unmade = find_unmade(item.reservation for item in draft.items)
+    unmade = [item.reservation for item in draft.items if item.reservation.is_uncreated]
     servers = {
         f'{item.field}.server' if item.field else 'server': item.values['server']
         for item in draft.items
@@ -210,26 +210,11 @@ def check_immediate(
     A create leaves that to Nova and Cinder. They ignore the demands of scheduled leases, and so
     does this. Nothing is rejected if nothing is known about the pool.
     """
-    made = find_unmade(each.reservation for each in draft.items)
+    made = [item.reservation for item in draft.items if item.reservation.is_uncreated]
     if cloud is None or not made or draft.lease.kind != states.LeaseKind.IMMEDIATE:
         return
     with errors.collected():
         PoolForecast(database, cloud, alone=True).take(made, draft.now, draft.lease.end_date)
-
-
-def find_unmade(reservations: Iterable[Reservation]) -> list[Reservation]:
-    """Return the reservations whose resources are created for the lease, and do not exist yet."""
-    return [each for each in reservations if each.group and not each.is_made]
-
-
-def find_uncreated(lease: Lease) -> list[Reservation]:
-    """Return the reservations of a scheduled lease to be created, or filled as a stack."""
-    waits = states.EventStatus.UNDONE
-    unfilled = {e.reservation_id for e in lease.events_of(PREPARE) if e.status == waits}
-    stacks = [
-        each for each in lease.live if each.parts and each.progress is None and each.id in unfilled
-    ]
-    return [*find_unmade(lease.live), *stacks]
 
 
 def find_unplaced(lease: Lease) -> list[Reservation]:

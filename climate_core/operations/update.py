@@ -32,7 +32,7 @@ from climate_core.lease.webhook import DEFAULT_RULES
 from climate_core.operations.allocation_service import AllocationService, remaining_period
 from climate_core.operations.draft import check_owner, check_stored_bytes
 from climate_core.operations.draft_builder import check_allowed, check_generation, webhook_rules
-from climate_core.operations.pool_forecast import PoolForecast, find_uncreated
+from climate_core.operations.pool_forecast import PoolForecast
 from climate_core.operations.quota import Quota, count_added
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, closed_units
@@ -142,11 +142,16 @@ class LeaseUpdate:
             dataclasses.replace(request, field=blamed.get(request.reservation_id, request.field))
             for request in requests
         ]
+        is_moved = (
+            after.kind == states.LeaseKind.SCHEDULED
+            and after.status not in states.UNGRANTED
+            and changes.moved_date(lease, after) is not None
+        )
         return UpdatePlan(
             before=lease,
             change=change,
             needs_approval=self._quota.asks_external(after, lease),
-            uncreated=_find_moved(lease, after),
+            uncreated=after.uncreated if is_moved else (),
             added=count_added(after, lease),
             reallocated=requests,
             shrinking=find_shrinking(lease, requests) if lease.has_started(now) else {},
@@ -368,12 +373,6 @@ class LeaseUpdate:
                 refused.add(blamed)
             else:
                 return new, refused
-
-
-def _find_moved(before: model.Lease, after: model.Lease) -> Sequence[model.Reservation]:
-    """Return the reservations of a scheduled lease with new dates that are not created yet."""
-    moved = changes.moved_date(before, after) is not None and after.status not in states.UNGRANTED
-    return find_uncreated(after) if moved and after.kind == states.LeaseKind.SCHEDULED else ()
 
 
 def find_changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]:
