@@ -73,8 +73,8 @@ ALL = ('leases', 'reservations', 'lease_history')
 def read_all(made, lease_id):
     """Return what the API shows the owner of a lease: alone, in a list, and its history."""
     lease = made.lease(lease_id)
-    query = sa.select(tables.LEASES).where(tables.LEASES.c.id == lease_id)
-    ((row,), _) = made.database.read(listing._read_summaries, query, ('reservations', 'events'))
+    listed, _ = made.database.read(listing.read_page, listing.LeaseQuery())
+    (row,) = [each for each in listed if each.id == lease_id]
     entries = made.database.read(history.page, lease_id)[0]
     shown = [views.lease_view(each, viewer_id=lease.user_id) for each in (lease, row)]
     return [*shown, [each.changes for _, each in entries]]
