@@ -25,7 +25,7 @@ from climate_common import sealing
 from climate_core.conf import secrets
 from climate_core.db import rows, tables
 from climate_core.db.engine import CONF_KEY, Database
-from climate_core.lease import model, webhook
+from climate_core.lease import model
 from climate_core.lease.model import SPECIFICATIONS
 
 LOG = logging.getLogger(__name__)
@@ -80,17 +80,6 @@ def open_call(session: orm.Session, lease_id: str, url: str, secret: str) -> tup
         return url, secret
     found = _open(session, url.removeprefix(PREFIX), webhook_owner(lease_id))
     return ('', '') if found is None else (found['url'], found['secret'])
-
-
-def open_url(session: orm.Session, lease_id: str, stored: str) -> str:
-    """Return the URL of a webhook in the history of an earlier release; empty if no key opens it.
-
-    Entries have only its origin now, which is no secret and is not sealed.
-    """
-    if not stored.startswith(PREFIX):
-        return stored
-    found = _open(session, stored.removeprefix(PREFIX), webhook_owner(lease_id))
-    return '' if found is None else str(found['url'])
 
 
 def seal_params(
@@ -240,30 +229,17 @@ def _change_params(
     return value
 
 
-def _change_url(lease_id: str, value: str, change: ChangeSecret) -> str:
-    sealed = value.startswith(PREFIX)
-    said: Any = value.removeprefix(PREFIX) if sealed else {'url': value}
-    return f'{PREFIX}{change(said, webhook_owner(lease_id))}'
-
-
-def _change_entry(lease_id: str, value: str, change: ChangeSecret) -> str:
-    # Entries of earlier releases have whole URLs.
-    is_origin = value == webhook.url_origin(value)
-    return value if is_origin else _change_url(lease_id, value, change)
-
-
 def _change_entries(
     lease_id: str, value: Mapping[str, Any], change: ChangeSecret
 ) -> Mapping[str, Any]:
-    if 'webhook' in value:
-        pair = [each and _change_entry(lease_id, each, change) for each in value['webhook']]
-        value = {**value, 'webhook': pair}
     return change_history(value, lambda params: _change_params(lease_id, params, change))
 
 
 def _change_call(lease_id: str, value: str, change: ChangeSecret) -> str:
     # What waits in plain text is gone when it is sent.
-    return _change_url(lease_id, value, change) if value.startswith(PREFIX) else value
+    if not value.startswith(PREFIX):
+        return value
+    return f'{PREFIX}{change(value.removeprefix(PREFIX), webhook_owner(lease_id))}'
 
 
 _SECRET_COLUMNS: Final = {

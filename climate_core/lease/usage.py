@@ -8,8 +8,6 @@
 - It is planned from now on until its end, while it is held or allocated.
 - What a preemptible lease gave up is preempted, and not reserved, until the lease has it again or
   its end.
-
-A resource whose amounts are not known, as of the first release, counts as nothing.
 """
 
 import dataclasses

@@ -9,7 +9,7 @@ the engine's claims and attempts.
 
 import functools
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC
 from typing import Any, Final
 
@@ -28,16 +28,11 @@ _SECONDS: Final = len('YYYY-MM-DD HH:MM:SS')
 _IN_ORDER: Final = operator.attrgetter('time', 'id')
 
 
-def _render_seconds(seconds: Sequence[int] | None) -> list[int]:
-    # A column without a list is empty.
-    return list(seconds or ())
-
-
 #: A type -> the function that renders a value of it; values of other types are JSON already.
 _RENDERERS: Final[Mapping[str, Any]] = {
     lease_fields.CHOICE: str,
     lease_fields.DATE: dates.serialize,
-    lease_fields.SECONDS: _render_seconds,
+    lease_fields.SECONDS: list,
 }
 #: What is not rendered from the attribute of a lease alone.
 _OWN_RENDERING: Final = frozenset(

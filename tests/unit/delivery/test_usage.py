@@ -84,9 +84,6 @@ def test_usage_is_read_from_each_database(any_world: World) -> None:
     for given_up, reason, is_lost in (
         (True, None, True),
         (False, why, False),
-        # The release before has written these.
-        (None, why, True),
-        (None, None, False),
     ):
         with any_world.database.engine.begin() as connection:
             values = {**ended, 'given_up': given_up, 'status_reason': reason}
@@ -227,22 +224,6 @@ def test_the_length_is_changed(world: World, time: Time, one: UsageReporter) -> 
         ('01T14', '02T00'),
         ('02T00', '03T00'),
     ]
-
-
-def test_usage_has_reservations_that_the_release_before_freed(
-    world: World, time: Time, one: UsageReporter
-) -> None:
-    """It does not write when; the time of its last change is that."""
-    world.create('a')
-    world.run_until_idle()
-    time.forward(minutes=30)
-    with world.database.engine.begin() as connection:
-        row = {'hold': None, 'status': 'deleted', 'updated_at': time(), 'freed_at': None}
-        connection.execute(tables.RESERVATIONS.update().values(row))
-    time.forward(hours=3)
-    all_of_it(one)
-    (payload,) = told(world)
-    assert payload['resources'][0]['reserved']['hours'] == 0.5
 
 
 def test_many_leases_are_told_in_batches(
