@@ -8,7 +8,6 @@ import pytest
 import sqlalchemy as sa
 from cryptography.fernet import Fernet
 
-from climate_common import sealing
 from climate_core import exceptions
 from climate_core.db import engine, history, leases, listing, outbox, reservations, secrets, tables
 from climate_core.db.secrets import Secret
@@ -257,29 +256,13 @@ def test_rotation_seals_what_is_in_plain_text(made):
     assert json.dumps(read_all(made, lease_id)) == json.dumps(before)
 
 
-def test_history_has_the_origin_of_a_webhook_unsealed_and_reads_sealed_urls(made):
-    lease_id = create(made)
+def test_history_has_the_origin_of_a_webhook_unsealed(made):
+    create(made)
     column = tables.HISTORY.c.changes
-
-    def store(session, changes):
-        statement = sa.update(tables.HISTORY).where(tables.HISTORY.c.lease_id == lease_id)
-        session.execute(statement.values(changes=changes))
-
     (text,) = made.database.read(lambda session: session.scalars(sa.select(column)).all())
     assert text['webhook'] == [None, 'https://example.org']
     found = [each for each in secrets.check_keys(made.database, [OLD]) if each[0] == 'history']
     assert [each for _, each in found] == [Secret(1, True)]
-    # Of earlier releases: sealed, bound to nothing, and in plain text.
-    sealed = sealing.seal({'url': URL}, [OLD], secrets.webhook_owner(lease_id))
-    unbound = Fernet(OLD).encrypt(sealing._pack({'url': URL})).decode()
-    pair = [f'sealed:{sealed}', f'sealed:{unbound}']
-    for stored_pair in (pair, [URL, URL]):
-        changes = {**text, 'webhook': stored_pair}
-        made.database.write(lambda session, changes=changes: store(session, changes))
-        assert read_all(made, lease_id)[2][0]['webhook'] == [URL, URL]
-        assert all(secrets.rotate_keys(made.database, [OLD]))
-        assert 't0ken' not in stored(made, 'lease_history')
-        assert read_all(made, lease_id)[2][0]['webhook'] == [URL, URL]
 
 
 def test_rotation_leaves_what_no_key_opens_and_what_changes(made, monkeypatch):
