@@ -183,19 +183,11 @@ _ROWS_PER_READ: Final = 100
 ChangeSecret = Callable[[Any, str], Any]
 
 
-class Secret(NamedTuple):
-    """One secret: a sealed text, or values in plain.
+#: The place of the key that opens a secret, from 1 on; None: it is in plain text.
+Key = int | None
 
-    :param key: the place of the key that opens it, from 1 on; 0: none does; None: it is in plain
-    :param is_current: the first key opens it, and it is bound to its owner
-    """
-
-    key: int | None
-    is_current: bool
-
-
-#: A secret that no key opens.
-UNOPENED: Final = Secret(0, False)
+#: The place of the key of a secret that no key opens.
+UNOPENED: Final = 0
 
 
 class _SecretColumn(NamedTuple):
@@ -236,8 +228,8 @@ def _change_entries(
 
 
 def _change_call(lease_id: str, value: str, change: ChangeSecret) -> str:
-    # What waits in plain text is gone when it is sent.
     if not value.startswith(PREFIX):
+        # A queued call in plain text is deleted when it is sent.
         return value
     return f'{PREFIX}{change(value.removeprefix(PREFIX), webhook_owner(lease_id))}'
 
@@ -250,20 +242,20 @@ _SECRET_COLUMNS: Final = {
 }
 
 
-def check_keys(database: Database, keys: list[str]) -> Iterator[tuple[str, Secret]]:
-    """Return the secrets in the database: what they belong to, and what they need."""
+def check_keys(database: Database, keys: list[str]) -> Iterator[tuple[str, Key]]:
+    """Return the secrets in the database: what they belong to, and which key they need."""
     for name, lease_id, _, text in _read_texts(database):
-        yield from ((name, secret) for secret in _find_secrets(name, lease_id, text, keys))
+        yield from ((name, key) for key in _find_keys(name, lease_id, text, keys))
 
 
 def rotate_keys(database: Database, keys: list[str]) -> Iterator[bool]:
-    """Seal with the first key what it does not open, or is in plain, or not bound to its lease.
+    """Seal with the first key what it does not open.
 
     :returns: for each row that needs it, whether it was changed: not if no key opens it, or it was
         changed concurrently
     """
     for name, lease_id, row_id, text in _read_texts(database):
-        if all(secret.is_current for secret in _find_secrets(name, lease_id, text, keys)):
+        if all(key == 1 for key in _find_keys(name, lease_id, text, keys)):
             continue
         try:
             new = _SECRET_COLUMNS[name].change(
@@ -291,26 +283,26 @@ def _read_text(name: str, text: str) -> Any:
     return json.loads(text) if is_json else text
 
 
-def _find_secrets(name: str, lease_id: str, text: str, keys: list[str]) -> list[Secret]:
-    secrets_found: list[Secret] = []
+def _find_keys(name: str, lease_id: str, text: str, keys: list[str]) -> list[Key]:
+    found: list[Key] = []
 
     def note(said: Any, owner: str) -> Any:
-        secrets_found.append(_find_key(said, owner, keys))
+        found.append(_find_key(said, owner, keys))
         return said
 
     _SECRET_COLUMNS[name].change(lease_id, _read_text(name, text), note)
-    return secrets_found
+    return found
 
 
-def _find_key(said: Any, owner: str, keys: list[str]) -> Secret:
+def _find_key(said: Any, owner: str, keys: list[str]) -> Key:
     if not isinstance(said, str):
-        return Secret(None, False)
+        return None
     for place, key in enumerate(keys, 1):
         try:
             sealing.unseal(said, [key], owner)
         except sealing.Unreadable:
             continue
-        return Secret(place, place == 1 and sealing.is_current(said, keys))
+        return place
     return UNOPENED
 
 

@@ -66,7 +66,8 @@ _HELD = sa.case(
     else_=_RESERVATION.c.created_at,
 )
 # What a preempted lease has released is separate, also while it has other resources, and if it
-# ends before the release. The lease lacks it until it is granted again, or until its end.
+# ends before the release. The lease lacks it until it is granted again, or until its
+# end.
 _IS_GIVEN_UP = sa.and_(
     _LEASE.c.preemptible.is_(True),
     _RESERVATION.c.status == states.ReservationStatus.DELETED,
@@ -168,10 +169,14 @@ def _select() -> sa.Select[Any]:
 
 
 def _select_reserved(period: usage.Span) -> sa.Select[Any]:
+    unknown = sa.and_(
+        _RESERVATION.c.freed_at.is_(None),
+        sa.or_(_RESERVATION.c.hold == 1, _RESERVATION.c.updated_at > period.begin),
+    )
     return _select().where(
         _RESERVATION.c.created_at < period.end,
         period.end > _HELD,
-        sa.or_(_RESERVATION.c.freed_at > period.begin, _RESERVATION.c.freed_at.is_(None)),
+        sa.or_(_RESERVATION.c.freed_at > period.begin, unknown),
     )
 
 
@@ -182,7 +187,7 @@ def _build_uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.Rese
         use = dataclasses.replace(usage.ReservationUse(*values), lost_until=lost_until)
         if not use.counts(period):
             continue
-        held = dict(use.amounts)
+        held = dict(use.amounts or {})
         if pieces is not None and amounts.HOSTS in held:
             held[amounts.HOSTS] = int(pieces)
         yield dataclasses.replace(use, amounts=held)

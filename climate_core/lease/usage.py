@@ -8,6 +8,8 @@
 - It is planned from now on until its end, while it is held or allocated.
 - What a preemptible lease gave up is preempted, and not reserved, until the lease has it again or
   its end.
+
+A resource whose amounts are not known counts as nothing.
 """
 
 import dataclasses
