@@ -109,8 +109,15 @@ class ReservationPackage:
         """
         return {}
 
-    def list_property_calls(self) -> Iterable[Any]:
-        """Return the ``PropertyCalls`` of the API about extra properties."""
+    def list_unit_tables(self) -> Iterable[Any]:
+        """Return the ``UnitTable`` of each kind of registered units.
+
+        Their import adds all tables of the package to the metadata of the database.
+        """
+        return ()
+
+    def list_unit_calls(self) -> Iterable[Any]:
+        """Return the ``UnitCalls`` of the API about each type of registered units."""
         return ()
 
     def create_operations(
@@ -181,6 +188,14 @@ def list_packages() -> tuple[ReservationPackage, ...]:
     )
     packages = [extension.obj for extension in manager if extension.obj is not None]
     return tuple(sorted(packages, key=lambda package: package.name))
+
+
+@functools.cache
+def find_unit_tables() -> Mapping[str, Any]:
+    """Return the ``UnitTable`` of each kind of registered units of all packages."""
+    return {
+        table.kind: table for package in list_packages() for table in package.list_unit_tables()
+    }
 
 
 def _reject_broken(_manager: object, entry_point: object, error: BaseException) -> NoReturn:

@@ -2,7 +2,7 @@
 """The reservation package of physical hosts, and of shares of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 from oslo_policy import policy
@@ -11,10 +11,11 @@ from climate_common import resource_types
 from climate_core.packages import ManagerParts, PoolCheck, ReservationPackage, ReservationView
 
 if TYPE_CHECKING:
-    from climate_core.api.registered_units import PropertyCalls
+    from climate_core.api.registered_units import UnitCalls
     from climate_core.api.routing import Table
     from climate_core.cloud import Cloud
     from climate_core.db.engine import Database
+    from climate_core.db.registered_units import UnitTable
     from climate_core.notifications.schemas import NotificationType
     from climate_core.operations.allocation_service import AllocationService
     from climate_core.operations.services import HostEvacuation, Services
@@ -40,9 +41,9 @@ class HostPackage(ReservationPackage):
         return policies.RULES
 
     def list_routes(self) -> 'Table':
-        from climate_hosts.api import routes
+        from climate_hosts.api import hosts
 
-        return routes.ROUTES
+        return hosts.ROUTES
 
     def list_reservation_views(self) -> Mapping[str, ReservationView]:
         from climate_hosts.domain import hosts
@@ -133,10 +134,15 @@ class HostPackage(ReservationPackage):
 
         return repair.repair(database, cloud, yes, unseen)
 
-    def list_property_calls(self) -> Iterable['PropertyCalls']:
+    def list_unit_tables(self) -> Iterable['UnitTable[Any]']:
+        from climate_hosts.db import hosts
+
+        return (hosts.HOSTS,)
+
+    def list_unit_calls(self) -> Iterable['UnitCalls[Any]']:
         from climate_hosts.api import hosts
 
-        return (hosts.PROPERTIES,)
+        return (hosts.CALLS,)
 
     def create_operations(
         self, conf: cfg.ConfigOpts, database: 'Database', cloud: 'Cloud'

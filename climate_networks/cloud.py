@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from climate_core.cloud import errors, neutron
 from climate_core.cloud.neutron import NEUTRON
 
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
+    from climate_networks.units import Segment
+
 #: What the descriptions and the tags begin with of what leases have.
 _MARK: Final = 'climate:'
 _TAG: Final = 'reservation:'
@@ -65,9 +69,6 @@ def is_marked_for(found: Mapping[str, Any], reservation_id: str, project_id: str
     tagged = tag(reservation_id) in found.get('tags', ())
     return bool(found['project_id'] == project_id and (marked or tagged))
 
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 #: So many addresses are in one URL: all are read by a web server that takes 8 KiB.
 _ADDRESSES_PER_CALL: Final = 100
@@ -159,10 +160,6 @@ def _split_addresses(addresses: Collection[str]) -> Iterator[list[str]]:
     for first in range(0, len(listed), _ADDRESSES_PER_CALL):
         yield listed[first : first + _ADDRESSES_PER_CALL]
 
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-    from climate_networks.units import Segment
 
 #: No VLAN has this number: Neutron makes no network of it.
 _INVALID_VLAN: Final = 4095

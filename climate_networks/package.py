@@ -3,7 +3,7 @@
 
 import operator
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 from oslo_policy import policy
@@ -12,10 +12,11 @@ from climate_common import resource_types
 from climate_core.packages import PoolCheck, ReservationPackage, ReservationView, UnitName
 
 if TYPE_CHECKING:
-    from climate_core.api.registered_units import PropertyCalls
+    from climate_core.api.registered_units import UnitCalls
     from climate_core.api.routing import Table
     from climate_core.cloud import Cloud
     from climate_core.db.engine import Database
+    from climate_core.db.registered_units import UnitTable
     from climate_core.plugins.base import ResourcePlugin
 
 
@@ -30,9 +31,9 @@ class NetworkPackage(ReservationPackage):
         return policies.RULES
 
     def list_routes(self) -> 'Table':
-        from climate_networks import routes
+        from climate_networks.api import floatingips, networks
 
-        return routes.ROUTES
+        return floatingips.ROUTES | networks.ROUTES
 
     def list_reservation_views(self) -> Mapping[str, ReservationView]:
         from climate_networks import units
@@ -56,29 +57,34 @@ class NetworkPackage(ReservationPackage):
         return {resource_types.FLOATING_IP: HeldFloatingIpPlugin}
 
     def list_pool_checks(self) -> Iterable[PoolCheck]:
-        from climate_networks import checks
+        from climate_networks import operations
 
         return (
             PoolCheck(
                 'Floating IPs for leases',
-                checks.find_unsafe_addresses,
+                operations.find_unsafe_addresses,
                 'Whether each floating IP is free for leases could not be checked',
                 'No floating IP is set apart for leases.',
-                checks.UNCHECKED_POLICY,
+                operations.UNCHECKED_POLICY,
             ),
             PoolCheck(
                 'Networks for leases',
-                checks.find_unsafe_segments,
+                operations.find_unsafe_segments,
                 'Whether each network segment is free for leases could not be checked',
                 'No network segment is set apart for leases.',
-                checks.UNCHECKED_RANGES,
+                operations.UNCHECKED_RANGES,
             ),
         )
 
-    def list_property_calls(self) -> Iterable['PropertyCalls']:
-        from climate_networks import handlers
+    def list_unit_tables(self) -> Iterable['UnitTable[Any]']:
+        from climate_networks import db
 
-        return (handlers.PROPERTIES,)
+        return db.FLOATING_IPS, db.SEGMENTS
+
+    def list_unit_calls(self) -> Iterable['UnitCalls[Any]']:
+        from climate_networks.api import floatingips, networks
+
+        return floatingips.CALLS, networks.CALLS
 
     def create_operations(
         self,

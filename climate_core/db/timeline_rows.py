@@ -18,9 +18,10 @@ from sqlalchemy import orm
 from climate_common import resource_types
 from climate_core import exceptions, packages
 from climate_core.db import allocations, events, tables
+from climate_core.lease.unit_properties import HOST_KIND
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
-_UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
+_UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 
 #: What rows are grouped by -> the columns of their order.
 ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
@@ -278,9 +279,10 @@ def read_host_page(
 
     :raises climate_core.exceptions.BadRequest: a single host has more
     """
+    host = packages.find_unit_tables()[HOST_KIND].table
     hosts = (
-        sa.select(_UNIT.c.id, _HOST.c.hypervisor_hostname, _UNIT.c.pool, _UNIT.c.available)
-        .join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
+        sa.select(_UNIT.c.id, host.c.hypervisor_hostname, _UNIT.c.pool, _UNIT.c.available)
+        .join_from(host, _UNIT, host.c.unit_id == _UNIT.c.id)
         .where(_UNIT.c.id > marker)
         .order_by(_UNIT.c.id)
         .limit(limit + 1)

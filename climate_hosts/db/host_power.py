@@ -13,10 +13,11 @@ from sqlalchemy import orm
 from climate_core.db import allocations, rows, sql, tables
 from climate_core.db.sql import microseconds
 from climate_core.lease import usage
+from climate_hosts.db.tables import HOST_SLEEPS, HOSTS
 from climate_hosts.domain import hosts, power
 from climate_hosts.domain.power import PowerHost, PowerState
 
-_UNIT, _HOST, _SLEEP = tables.UNITS, tables.HOSTS, tables.HOST_SLEEPS
+_UNIT, _HOST, _SLEEP = tables.UNITS, HOSTS, HOST_SLEEPS
 _ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
 
 #: When the first allocation of a host starts, or started.

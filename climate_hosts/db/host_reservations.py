@@ -9,9 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import allocations, sql, tables
+from climate_hosts.db.tables import HOSTS
 from climate_hosts.domain import hosts
 
-_UNIT, _HOST = tables.UNITS, tables.HOSTS
+_UNIT, _HOST = tables.UNITS, HOSTS
 _ALLOCATION, _LEASE, _RESERVATION = tables.ALLOCATIONS, tables.LEASES, tables.RESERVATIONS
 
 

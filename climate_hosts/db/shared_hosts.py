@@ -12,9 +12,10 @@ from sqlalchemy import orm
 
 from climate_core.db import allocations, sql, tables
 from climate_core.lease import states
+from climate_hosts.db.tables import HOSTS
 from climate_hosts.domain import hosts
 
-_UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
+_UNIT, _HOST, _ALLOCATION = tables.UNITS, HOSTS, tables.ALLOCATIONS
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 
 _LIVE = [str(status) for status in states.LIVE]

@@ -238,8 +238,8 @@ def _begin(
     if before is not None:
         # It may have been enrolled since it was found; only with the lock that is known.
         with contextlib.suppress(exceptions.HostNotFound):
-            _check_half_enrolled(db.get(session, before.id, lock=True))
-            db.delete(session, before.id)
+            _check_half_enrolled(db.HOSTS.get(session, before.id, lock=True))
+            db.HOSTS.delete(session, before.id)
     return db.insert(
         session,
         values.get('pool', hosts.DEFAULT_POOL),
@@ -273,12 +273,12 @@ def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str
     unit = {'available': available}
     # No operator has changed it yet.
     host = {'state': state, 'disabled_reason': reason, 'updated_at': None}
-    db.update(session, host_id, unit, host)
+    db.HOSTS.update(session, host_id, unit, host)
 
 
 def _is_enrolling(session: orm.Session, host_id: int) -> bool:
     with contextlib.suppress(exceptions.HostNotFound):
-        host = db.get(session, host_id, lock=True)
+        host = db.HOSTS.get(session, host_id, lock=True)
         return host.state is hosts.State.ENROLLING
     return False
 
@@ -310,8 +310,8 @@ def _abandon(
 def _fail(session: orm.Session, host_id: int) -> bool:
     """Write that a host could not be enrolled; False: it is, or another request has it."""
     with contextlib.suppress(exceptions.HostNotFound):
-        if db.get(session, host_id, lock=True).is_half_enrolled:
-            db.update(session, host_id, {}, {'state': hosts.State.NOT_ENROLLED})
+        if db.HOSTS.get(session, host_id, lock=True).is_half_enrolled:
+            db.HOSTS.update(session, host_id, {}, {'state': hosts.State.NOT_ENROLLED})
             return True
     return False
 
@@ -319,5 +319,5 @@ def _fail(session: orm.Session, host_id: int) -> bool:
 def _forget(session: orm.Session, host_id: int) -> None:
     """Delete a host that could not be enrolled, unless it is being taken out by now."""
     with contextlib.suppress(exceptions.HostNotFound):
-        if db.get(session, host_id, lock=True).is_half_enrolled:
-            db.delete(session, host_id)
+        if db.HOSTS.get(session, host_id, lock=True).is_half_enrolled:
+            db.HOSTS.delete(session, host_id)

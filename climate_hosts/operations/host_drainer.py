@@ -115,20 +115,20 @@ def _complete(session: orm.Session, host_id: int) -> bool:
     if host is None:
         return False
     enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
-    db.update(session, host_id, {'available': True}, enrolled)
+    db.HOSTS.update(session, host_id, {'available': True}, enrolled)
     return True
 
 
 def _update_progress(session: orm.Session, host_id: int, message: str) -> None:
     host = _lock_draining(session, host_id)
     if host is not None and host.disabled_reason != message:
-        db.update(session, host_id, {}, {'disabled_reason': message})
+        db.HOSTS.update(session, host_id, {}, {'disabled_reason': message})
 
 
 def _lock_draining(session: orm.Session, host_id: int) -> hosts.Host | None:
     """Return a host with its row locked, if it is still draining."""
     try:
-        host = db.get(session, host_id, lock=True)
+        host = db.HOSTS.get(session, host_id, lock=True)
     except exceptions.HostNotFound:
         return None
     return host if host.is_draining else None

@@ -106,7 +106,7 @@ def mark_wake_failed(session: orm.Session, host_id: int, reason: str) -> bool:
 
 def _lock(session: orm.Session, host_id: int) -> hosts.Host | None:
     with contextlib.suppress(exceptions.HostNotFound):
-        return db.get(session, host_id, lock=True)
+        return db.HOSTS.get(session, host_id, lock=True)
     return None
 
 
@@ -118,5 +118,5 @@ def _change(
     **more: Any,
 ) -> None:
     asleep = {'asleep': state is not None}
-    db.update(session, host.id, asleep, {'power': state, 'power_since': now, **more})
+    db.HOSTS.update(session, host.id, asleep, {'power': state, 'power_since': now, **more})
     outbox.add_notifications(session, [notices.state_changed(host, state, now)], now)

@@ -129,7 +129,7 @@ class HostOperations:
             it stays as it is
         :raises climate_core.exceptions.HostChanging: it is being emptied for a lease
         """
-        host = self.database.read(db.get, host_id)
+        host = self.database.read(db.HOSTS.get, host_id)
         with require_services():
             remove_host(self.database, self.cloud.service(), host)
 
@@ -139,7 +139,7 @@ class HostOperations:
 
         :raises climate_core.exceptions.NotFound: no host has such a property
         """
-        self.database.write(db.EXTRA_PROPERTIES.set_private, name, private)
+        self.database.write(db.HOSTS.set_private, name, private)
 
     @remote_for_operators(policies.UPDATE_POOLS)
     def set_host_pool(
@@ -170,7 +170,7 @@ class HostOperations:
 
 
 def _update(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> hosts.Host:
-    host = db.get(session, host_id, lock=True)
+    host = db.HOSTS.get(session, host_id, lock=True)
     _check_settled(host)
     available = values.get('available', host.is_enabled)
     # A host that its operator disables stays disabled when its nova-compute is up again.
@@ -202,7 +202,7 @@ def _update(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     elif host.failed and values.keys() & {'available', 'disabled_reason'}:
         # The host is disabled by its operator from now on, and not because it failed.
         columns['state'] = hosts.State.ENROLLED
-    db.update(session, host_id, unit, columns)
+    db.HOSTS.update(session, host_id, unit, columns)
     return host
 
 
@@ -287,7 +287,7 @@ def _mark_leaving(session: orm.Session, host_id: int) -> hosts.Host:
 
     :returns: the host as it was
     """
-    host = db.get(session, host_id, lock=True)
+    host = db.HOSTS.get(session, host_id, lock=True)
     hosts.check_not_evacuating(host)
     hosts.check_awake(host)
     promised = allocations.find_last_allocation(session, host_id)
@@ -298,13 +298,13 @@ def _mark_leaving(session: orm.Session, host_id: int) -> hosts.Host:
             f'{words.counted(count, "reservation")}, the last until '
             f'{dates.sentence(end)}. Disable it to have no new ones, or end their leases.'
         )
-    db.update(session, host_id, {'available': False}, {'state': hosts.State.LEAVING})
+    db.HOSTS.update(session, host_id, {'available': False}, {'state': hosts.State.LEAVING})
     return host
 
 
 def _is_leaving(session: orm.Session, host_id: int) -> bool:
     with contextlib.suppress(exceptions.HostNotFound):
-        return db.get(session, host_id).is_leaving
+        return db.HOSTS.get(session, host_id).is_leaving
     return False
 
 
@@ -316,11 +316,11 @@ def _restore(session: orm.Session, before: hosts.Host) -> bool:
     :returns: whether it was being taken out
     """
     with contextlib.suppress(exceptions.HostNotFound):
-        if db.get(session, before.id, lock=True).is_leaving:
+        if db.HOSTS.get(session, before.id, lock=True).is_leaving:
             host: dict[str, Any] = {'state': before.state}
             if before.is_leaving:
                 host = {'state': hosts.State.ENROLLED, 'disabled_reason': hosts.STAYING}
-            db.update(session, before.id, {'available': before.available}, host)
+            db.HOSTS.update(session, before.id, {'available': before.available}, host)
             return True
     return False
 
@@ -331,10 +331,10 @@ def _delete(session: orm.Session, host_id: int) -> None:
     :raises climate_core.exceptions.HostChanging: another request had it stay meanwhile
     """
     with contextlib.suppress(exceptions.HostNotFound):
-        host = db.get(session, host_id, lock=True)
+        host = db.HOSTS.get(session, host_id, lock=True)
         if not host.is_leaving:
             raise exceptions.HostChanging(
                 f'Host {host.hypervisor_hostname} was refused to another request to take it out '
                 'meanwhile, and is in its pool. Try again.'
             )
-        db.delete(session, host_id)
+        db.HOSTS.delete(session, host_id)

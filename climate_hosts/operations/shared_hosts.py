@@ -46,7 +46,7 @@ def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
     :raises climate_core.exceptions.NotEnough: another lease has it by now
     """
     try:
-        host = db.get(session, host_id, lock=True)
+        host = db.HOSTS.get(session, host_id, lock=True)
     except exceptions.HostNotFound as exc:
         raise exceptions.NotEnough(_TAKEN) from exc
     if not (host.open_to_unreserved and host.is_enabled):
@@ -56,7 +56,7 @@ def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
         'state': hosts.State.EMPTYING,
         'emptied_for': lease_id,
     }
-    db.update(session, host_id, {}, emptying)
+    db.HOSTS.update(session, host_id, {}, emptying)
 
 
 def take_all_for_lease(session: orm.Session, host_ids: Iterable[int], lease_id: str) -> None:
@@ -69,7 +69,7 @@ def take_all_for_lease(session: orm.Session, host_ids: Iterable[int], lease_id: 
 
 def release_from_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
     """Mark a host as being returned, if it is evacuated for this lease."""
-    host = db.get(session, host_id, lock=True)
+    host = db.HOSTS.get(session, host_id, lock=True)
     if host.emptied_for == lease_id:
         mark_returning(session, host)
 
@@ -80,10 +80,10 @@ def complete_evacuation(session: orm.Session, *, emptied: Iterable[int], lease_i
     :raises climate_core.exceptions.Transient: a host is no longer evacuated for the lease
     """
     for host_id in emptied:
-        if db.get(session, host_id, lock=True).emptied_for != lease_id:
+        if db.HOSTS.get(session, host_id, lock=True).emptied_for != lease_id:
             raise exceptions.Transient(_LOST)
         enrolled = {'state': hosts.State.ENROLLED, 'emptied_for': None}
-        db.update(session, host_id, {'available': True}, enrolled)
+        db.HOSTS.update(session, host_id, {'available': True}, enrolled)
 
 
 class SharedHostReturner(Worker):
@@ -140,7 +140,7 @@ def begin_return(session: orm.Session, host_id: int) -> str | None:
     :returns: its root provider in Placement; None: it is needed by now, or gone
     """
     with contextlib.suppress(exceptions.HostNotFound):
-        host = db.get(session, host_id, lock=True)
+        host = db.HOSTS.get(session, host_id, lock=True)
         found = db_shared.list_unneeded(session, host_id)
         if found and not found[0].seconds:
             mark_returning(session, host)
@@ -155,15 +155,15 @@ def mark_returning(session: orm.Session, host: hosts.Host) -> None:
     enabled = host.available or host.emptied_for is not None
     reason = None if enabled else host.disabled_reason or hosts.DISABLED
     returning = {'state': hosts.State.RETURNING, 'disabled_reason': reason, 'emptied_for': None}
-    db.update(session, host.id, {'available': False}, returning)
+    db.HOSTS.update(session, host.id, {'available': False}, returning)
 
 
 def finish_return(session: orm.Session, host_id: int) -> bool:
     """Open a shared host to ordinary servers; return whether it was RETURNING."""
     with contextlib.suppress(exceptions.HostNotFound):
-        host = db.get(session, host_id, lock=True)
+        host = db.HOSTS.get(session, host_id, lock=True)
         if host.is_returning:
-            db.update(
+            db.HOSTS.update(
                 session, host_id, {}, {'open_to_unreserved': True, 'state': hosts.State.ENROLLED}
             )
             return True

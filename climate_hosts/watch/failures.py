@@ -222,7 +222,7 @@ class HostWatch(PeriodicWorker):
     def _empty(self, host: WatchedHost, rows: Iterable[ReservedHost]) -> int:
         """Remove the aggregates of the lanes of a host; return the number of servers left."""
         conn = self._cloud.service()
-        known = self._database.read(db_hosts.get, host.id)
+        known = self._database.read(db_hosts.HOSTS.get, host.id)
         for row in rows:
             for lane_id in known.lane_ids:
                 lane_providers.drain_lane(conn, lane_id, row.reservation_id)

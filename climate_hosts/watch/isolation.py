@@ -97,9 +97,9 @@ def find_problems(
 
     :param files: of the configuration of nova-scheduler; None: its default files
     """
-    if not database.read(db.exist):
+    if not database.read(db.HOSTS.has_any):
         return None
-    everything = list(db.iterate_all(database))
+    everything = list(db.HOSTS.iterate_all(database))
     present = [host for host in everything if host.is_isolated]
     capacities = read_capacity(conn, everything)
     return [

@@ -64,10 +64,10 @@ class HostRefresher(PeriodicWorker):
 
     def refresh(self) -> None:
         """Read all hosts again, and write what is different."""
-        if not self._database.read(db.exist):
+        if not self._database.read(db.HOSTS.has_any):
             return
         conn = self._cloud.service()
-        present = {host.id: host for host in db.iterate_all(self._database)}
+        present = {host.id: host for host in db.HOSTS.iterate_all(self._database)}
         pool_capacity = isolation.read_capacity(conn, present.values())
         capacities, outside = pool_capacity.inside, pool_capacity.outside
         units = {

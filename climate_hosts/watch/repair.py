@@ -74,7 +74,7 @@ class HostRepair:
         """Compare, and repair everything that is wrong."""
         # A row is written before its host is put into the aggregate.
         members = {provider.id: provider.name for provider in placement.list_pool(self._conn)}
-        present = {host.provider_id: host for host in db.iterate_all(self._database)}
+        present = {host.provider_id: host for host in db.HOSTS.iterate_all(self._database)}
         for provider_id in sorted(members.keys() - present.keys()):
             yield self._return_host(provider_id, f'no pool has the host {members[provider_id]}')
         for provider_id, host in sorted(present.items()):
@@ -274,7 +274,7 @@ def _record_lanes(
     session: orm.Session, host: Host, lane_ids: Sequence[str], lost: Collection[int]
 ) -> None:
     if lane_ids != [*host.lane_ids]:
-        db.update(session, host.id, {}, {'lane_ids': lane_ids})
+        db.HOSTS.update(session, host.id, {}, {'lane_ids': lane_ids})
     now = sql.read_time(session)
     for lane in host_reservations.list_reserved_lanes(session, [host.id], live=True):
         lease = leases.find(session, lane.lease_id, lock=True) if lane.lane in lost else None
@@ -308,7 +308,7 @@ def find_orphans(
     database: Database, cloud: 'Cloud', unseen: dict[str, str]
 ) -> list[tuple[str, str, str]]:
     """Find the flavors of reservations that are over; see ``ReservationPackage.find_orphans``."""
-    if not database.read(db.exist):
+    if not database.read(db.HOSTS.has_any):
         # Without hosts of pools no reservation has a flavor.
         return []
     with skip_unavailable('Flavor', unseen):
@@ -327,6 +327,6 @@ def repair(
     with skip_unavailable('Host', unread):
         repaired += HostRepair(database, cloud.service(), yes).run()
         repaired += repair_flavors(database, cloud.service(), yes)
-    if database.read(db.exist):
+    if database.read(db.HOSTS.has_any):
         unseen |= unread
     return repaired

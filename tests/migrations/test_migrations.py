@@ -17,6 +17,8 @@ from climate_core.db import reservations as db_reservations
 from climate_core.db import usage as db_usage
 from climate_core.db.engine import Database
 from climate_core.lease import usage
+from climate_hosts.db import tables as host_tables
+from climate_networks import tables as network_tables
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def _differences(connection: sa.Connection) -> list[object]:
     context = runtime.MigrationContext.configure(
         connection, opts={'compare_type': True, 'compare_server_default': True}
     )
-    return list(autogenerate.compare_metadata(context, tables.METADATA))
+    return list(autogenerate.compare_metadata(context, tables.load_metadata()))
 
 
 def test_upgrade_leads_to_the_models(conf: cfg.ConfigOpts) -> None:
@@ -55,7 +57,7 @@ def test_an_old_database_is_refused_with_what_to_do(conf: cfg.ConfigOpts) -> Non
 def test_every_index_of_the_models_exists(conf: cfg.ConfigOpts) -> None:
     migration.upgrade(conf)
     inspector = sa.inspect(Database(conf).engine)
-    for table in tables.METADATA.tables.values():
+    for table in tables.load_metadata().tables.values():
         present = {index['name'] for index in inspector.get_indexes(table.name)}
         assert {index.name for index in table.indexes} <= present
 
@@ -87,12 +89,12 @@ def test_names_are_told_apart_by_case(conf: cfg.ConfigOpts) -> None:
             connection.execute(values)
     migration.upgrade(conf)
     with engine.begin() as connection:
-        found = [row.name for row in connection.execute(sa.select(tables.HOST_POOLS))]
+        found = [row.name for row in connection.execute(sa.select(host_tables.HOST_POOLS))]
         assert found == (['GPU', 'gpu'] if engine.dialect.name == 'mysql' else ['gpu'])
         for table in (
-            tables.HOST_POOLS,
-            tables.HOST_PROPERTIES,
-            tables.NETWORK_SEGMENT_PROPERTIES,
+            host_tables.HOST_POOLS,
+            host_tables.HOST_PROPERTIES,
+            network_tables.NETWORK_SEGMENT_PROPERTIES,
         ):
             rows = [{'name': name, 'private': True} for name in ('rack', 'Rack')]
             connection.execute(
@@ -133,9 +135,9 @@ def test_state_of_a_host_is_read_out_of_its_reason(conf: cfg.ConfigOpts) -> None
                 values = {'id': number, 'name': f'cn{number}', 'reason': reason}
                 connection.execute(sa.text(statement), values)
     migration.upgrade(conf)
-    columns = (tables.HOSTS.c[name] for name in ('state', 'disabled_reason', 'emptied_for'))
+    columns = (host_tables.HOSTS.c[name] for name in ('state', 'disabled_reason', 'emptied_for'))
     with engine.connect() as connection:
-        query = sa.select(*columns).order_by(tables.HOSTS.c.unit_id)
+        query = sa.select(*columns).order_by(host_tables.HOSTS.c.unit_id)
         assert [tuple(row) for row in connection.execute(query)] == [*reasons.values()]
 
 
@@ -169,7 +171,7 @@ def _at(conf: cfg.ConfigOpts, revision: str) -> None:
 def test_upgrade_that_was_cut_off_is_repeated(conf: cfg.ConfigOpts, name: str) -> None:
     """MariaDB commits each step at once, also that an index is dropped to be made anew."""
     migration.upgrade(conf, '0008')
-    (index,) = (i for t in (tables.UNITS, tables.HOSTS) for i in t.indexes if i.name == name)
+    (index,) = (i for t in (tables.UNITS, host_tables.HOSTS) for i in t.indexes if i.name == name)
     with Database(conf).engine.begin() as connection:
         index.drop(connection)
     _at(conf, '0006')

@@ -76,7 +76,7 @@ class EnrolledHosts:
 
     def read(self, number: int = 0) -> hosts.Host:
         """Read the first host, or another."""
-        return self.database.read(db.get, self.ids[number])
+        return self.database.read(db.HOSTS.get, self.ids[number])
 
     def hypervisor(self, number: int = 0) -> dict[str, Any]:
         """Return the record of a host in the cloud, which may be changed."""

@@ -9,8 +9,8 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from climate_core.db import tables
 from climate_core.db.engine import Database
+from climate_hosts.db import tables as host_tables
 from climate_hosts.operations import host_power
 from tests.functional.api import world
 from tests.functional.api.gabbi_files import HERE, run_file
@@ -126,7 +126,7 @@ def test_usage_of_hosts_that_slept(
     row = {'unit_id': 7, 'hypervisor_hostname': 'cn7', 'start': start}
     with database.writer() as session:
         ended = {**row, 'end': start + datetime.timedelta(hours=2)}
-        session.execute(sa.insert(tables.HOST_SLEEPS).values(ended))
+        session.execute(sa.insert(host_tables.HOST_SLEEPS).values(ended))
     path = '/v1/os-hosts/usage?start=2026-01-01T11:00:00Z&end=2026-01-02T00:00:00Z'
     shown = {
         'hypervisor_hostname': 'cn7',

@@ -11,10 +11,11 @@ import sqlalchemy as sa
 from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import placement
-from climate_core.db import calendar, tables
+from climate_core.db import calendar
 from climate_core.db import usage as db_usage
 from climate_core.lease import usage
 from climate_hosts.db import hosts as db
+from climate_hosts.db import tables as host_tables
 from climate_hosts.operations import host_evacuation, shared_hosts
 from climate_hosts.operations.shared_hosts import SharedHostReturner
 from climate_hosts.watch.refresh import HostRefresher
@@ -277,7 +278,9 @@ class TestTwoShared(BestEffortTest):
         lease = self.ask()
         assert self.host('host1').emptied_for == lease.id
         with self.world.database.writer() as session:
-            row = sa.update(tables.HOSTS).where(tables.HOSTS.c.hypervisor_hostname == 'host1')
+            row = sa.update(host_tables.HOSTS).where(
+                host_tables.HOSTS.c.hypervisor_hostname == 'host1'
+            )
             session.execute(row.values(provider_id=str(uuid.uuid4())))
         self.world.run_until_idle()
         # Whose host it was is none of its user's business.

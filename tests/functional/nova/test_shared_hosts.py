@@ -30,7 +30,7 @@ class TestLent(HostLeasesTest):
         return server
 
     def host(self):
-        return self.world.database.read(db.get, self.host_id)
+        return self.world.database.read(db.HOSTS.get, self.host_id)
 
     def test_host_with_servers_is_enrolled_and_more_may_come(self):
         assert (self.host().is_shared, self.host().is_isolated, self.paused) == (True, False, [])

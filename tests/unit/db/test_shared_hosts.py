@@ -21,7 +21,9 @@ from tests.support.world import World
 def add(world: World, name: str, unit: Any = (), **columns: Any) -> int:
     known = Node(hypervisor_hostname=name, service_name=name, capacity={}, details={})
     host_id = world.database.write(db.insert, 'default', str(uuid.uuid4()), ('a',), known, {})
-    world.database.write(db.update, host_id, dict(unit), {'open_to_unreserved': False, **columns})
+    world.database.write(
+        db.HOSTS.update, host_id, dict(unit), {'open_to_unreserved': False, **columns}
+    )
     return host_id
 
 

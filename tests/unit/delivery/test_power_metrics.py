@@ -8,10 +8,10 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
-from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.lease import usage
 from climate_hosts.db import host_power
+from climate_hosts.db import tables as host_tables
 from climate_hosts.domain import power
 from climate_hosts.metrics import HostMetrics
 from tests.support.databases import ENGINES, mariadb, new_database, postgresql
@@ -43,7 +43,7 @@ def database(
                 'start': NOON + start,
                 'end': None if end is None else NOON + end,
             }
-            session.execute(sa.insert(tables.HOST_SLEEPS).values(row))
+            session.execute(sa.insert(host_tables.HOST_SLEEPS).values(row))
     yield made
     made.dispose()
 

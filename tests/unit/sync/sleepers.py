@@ -105,7 +105,7 @@ class Sleepers:
         self.conf.set_override('min_awake', 0, group='power')
         self.now = NOON
         self.database = Database(self.conf, lambda: self.now)
-        tables.METADATA.create_all(self.database.engine)
+        tables.load_metadata().create_all(self.database.engine)
         self.records = Records(monkeypatch)
         self.ids = [self._add(name) for name in ('cn1', 'cn2')]
         self.machines = FakeMachines(self.conf, self.records)
@@ -136,10 +136,10 @@ class Sleepers:
         self.now += minutes * MINUTE
 
     def read(self, number=0):
-        return self.database.read(db.get, self.ids[number])
+        return self.database.read(db.HOSTS.get, self.ids[number])
 
     def change(self, unit=None, number=0, **host):
-        self.database.write(db.update, self.ids[number], unit or {}, host)
+        self.database.write(db.HOSTS.update, self.ids[number], unit or {}, host)
 
     def state(self, number=0):
         return self.read(number).power

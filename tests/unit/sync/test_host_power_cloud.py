@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.cloud import hypervisors, placement
-from climate_core.db import tables
 from climate_hosts.cloud import host_claims
 from climate_hosts.conf import power as conf_group
+from climate_hosts.db import tables as host_tables
 from climate_hosts.domain import power
 from climate_hosts.domain.power import PowerState
 from climate_hosts.operations import host_power
@@ -164,8 +164,8 @@ def test_host_that_placement_does_not_have_is_not_ready(one):
 
     def provider(uuid):
         with one.database.writer() as session:
-            host = tables.HOSTS.c
-            query = sa.update(tables.HOSTS).where(host.unit_id == one.hosts.ids[0])
+            host = host_tables.HOSTS.c
+            query = sa.update(host_tables.HOSTS).where(host.unit_id == one.hosts.ids[0])
             session.execute(query.values(provider_id=uuid))
 
     one.sleep()

@@ -60,7 +60,7 @@ def test_mark_of_a_host_that_leaves_is_not_put_back(hosts, refresher):
 
 def test_host_that_placement_lost_is_told_once(hosts, refresher, caplog):
     host = hosts.read()
-    hosts.database.write(db.update, host.id, {}, {'provider_id': str(uuid.uuid4())})
+    hosts.database.write(db.HOSTS.update, host.id, {}, {'provider_id': str(uuid.uuid4())})
     for _ in range(2):
         refresher.refresh()
     assert caplog.text.count('Host cn1 is not in Placement as it was enrolled') == 1

@@ -78,7 +78,7 @@ def test_host_that_placement_has_no_more_is_left_to_its_operator(
         'lane_ids': [str(uuid.uuid4())],
         'open_to_unreserved': open_to_unreserved,
     }
-    hosts.database.write(db.update, hosts.ids[0], {}, lost)
+    hosts.database.write(db.HOSTS.update, hosts.ids[0], {}, lost)
     (found,) = [each for each in repair() if each.what == 'cn1']
     assert 'Placement has it no more' in found.wrong
     assert found.action is None
@@ -101,7 +101,7 @@ def test_lanes_that_placement_has_no_more_are_made_anew(hosts, repair):
 def test_lane_that_is_there_by_another_id_is_found(hosts, repair):
     lane_ids = hosts.read().lane_ids
     others = [*lane_ids[:-1], str(uuid.uuid4())]
-    hosts.database.write(db.update, hosts.ids[0], {}, {'lane_ids': others})
+    hosts.database.write(db.HOSTS.update, hosts.ids[0], {}, {'lane_ids': others})
     (found,) = repair()
     assert found.done
     assert hosts.read().lane_ids == lane_ids
