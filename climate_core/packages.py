@@ -37,7 +37,6 @@ class ManagerParts:
     """The parts of a manager that background workers of packages use.
 
     :param registry: of the metrics of the manager
-    :param nudge: called when something was written that the engine has to process
     """
 
     conf: cfg.ConfigOpts
@@ -46,7 +45,6 @@ class ManagerParts:
     plugins: Mapping[str, Any]
     calendar: Any
     registry: Any
-    nudge: Callable[[], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

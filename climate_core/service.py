@@ -248,7 +248,6 @@ class ManagerService:
             plugins=self.plugins,
             calendar=self._calendar,
             registry=self.metrics.registry,
-            nudge=self.scheduler.nudge,
         )
         return [
             worker

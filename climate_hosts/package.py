@@ -46,14 +46,14 @@ class HostPackage(ReservationPackage):
         return hosts.ROUTES
 
     def list_reservation_views(self) -> Mapping[str, ReservationView]:
-        from climate_hosts.domain import hosts
+        from climate_hosts import hosts
 
         return {hosts.KIND: hosts.reservation_view}
 
     def list_notifications(self) -> Iterable['NotificationType']:
-        from climate_hosts import notifications
+        from climate_hosts.power import transitions
 
-        return notifications.list_types()
+        return transitions.list_types()
 
     def list_companion_plugins(self) -> Mapping[str, 'type[ResourcePlugin]']:
         from climate_hosts.plugins.capacity import SizesPlugin
@@ -63,8 +63,7 @@ class HostPackage(ReservationPackage):
     def create_evacuation(
         self, services: 'Services', allocation_service: 'AllocationService', queue: 'WaitQueue'
     ) -> 'HostEvacuation':
-        from climate_hosts.operations.evacuation_planner import EvacuationPlanner
-        from climate_hosts.operations.host_evacuation import HostEvacuation
+        from climate_hosts.operations.evacuation import EvacuationPlanner, HostEvacuation
 
         planner = EvacuationPlanner(
             services.conf, services.database, allocation_service, services.cloud
@@ -72,40 +71,23 @@ class HostPackage(ReservationPackage):
         return HostEvacuation(planner, queue, services.clock)
 
     def create_workers(self, parts: ManagerParts) -> Iterator['Background']:
-        from climate_hosts.cloud.power import base
         from climate_hosts.metrics import HostMetrics
-        from climate_hosts.operations.host_drainer import HostDrainer
-        from climate_hosts.operations.shared_hosts import SharedHostReturner
+        from climate_hosts.operations.shared_hosts import HostDrainer, SharedHostReturner
+        from climate_hosts.power import drivers
+        from climate_hosts.power.worker import HostPower
         from climate_hosts.watch.failures import HostWatch
-        from climate_hosts.watch.power import HostPower
         from climate_hosts.watch.refresh import HostRefresher
 
         conf, database, cloud = parts.conf, parts.database, parts.cloud
         has_power = bool(conf.power.driver)
         seconds = conf.metrics.database_seconds if has_power else None
         metrics = HostMetrics(parts.registry, database, seconds)
-        watch = HostWatch(
-            conf,
-            database,
-            cloud,
-            parts.plugins,
-            parts.calendar,
-            parts.nudge,
-            metrics.set_outage,
-            leaves_sleeping=has_power,
-        )
         yield HostRefresher(conf, database, cloud)
-        yield SharedHostReturner(database, cloud.service)
-        yield HostDrainer(conf, database, cloud.service)
-        yield watch
+        yield SharedHostReturner(database, cloud)
+        yield HostDrainer(conf, database, cloud)
+        yield HostWatch(conf, database, cloud, parts.plugins, parts.calendar, metrics)
         if has_power:
-
-            def handle_wake_failure() -> None:
-                metrics.count_wake_failure()
-                watch.nudge()
-
-            driver = base.load_driver(conf)
-            yield HostPower(conf, database, driver, cloud.service, handle_wake_failure)
+            yield HostPower(conf, database, drivers.load_driver(conf), cloud)
 
     def list_pool_checks(self) -> Iterable[PoolCheck]:
         from climate_hosts.watch import isolation

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The calls to Placement about resource providers, including the hosts of the pools.
 
-The calls about lanes are in :mod:`climate_hosts.cloud.lane_providers`. Every function takes the
+The calls about lanes are in :mod:`climate_hosts.lane_providers`. Every function takes the
 connection whose rights it uses, which must be those of an administrator or of a service, and
 raises the exceptions of :mod:`climate_core.cloud.errors`. All of them are idempotent. Facts:
 Placement API reference, microversion 1.39.

@@ -304,7 +304,7 @@ UNITS = define_table(
     required('properties', Json),
     # Who may have promises of it; NULL: everybody.
     sa.Column('access', Json),
-    # Whether it is taken last, because it has to be woken first: see climate_hosts.domain.power.
+    # Whether it is taken last, because it has to be woken first: see climate_hosts.power.states.
     required('asleep', sa.Boolean, server_default='0'),
     required('generation', sa.Integer),
     required('changed_at', Time),

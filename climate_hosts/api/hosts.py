@@ -17,12 +17,13 @@ from climate_core.api.request import Backend, Request, answer, next_links, page_
 from climate_core.api.routing import Route, Table
 from climate_core.db.registered_units import UnitAllocation, list_allocations
 from climate_core.lease import views
+from climate_hosts import hosts
 from climate_hosts import policies as rules
 from climate_hosts.api import schemas as schema
-from climate_hosts.db import host_power
 from climate_hosts.db import hosts as db
-from climate_hosts.domain import hosts, power
 from climate_hosts.operations.hosts import HostOperations
+from climate_hosts.power import db as power_db
+from climate_hosts.power import states
 
 #: One entry for all hosts of the cloud, for callers who may not see hosts or where no pool has
 #: any: nova-scheduler takes one of them when a server is reserved. Heat's OS::Blazar::Lease takes
@@ -249,14 +250,14 @@ def show_usage(backend: Backend, request: Request) -> webob.Response:
     watts = backend.conf.power.watts
     with backend.database.reader() as session:
         period = lease_usage.requested_period(session, request.parameters)
-        found = host_power.read_sleep_hours(session, period)
+        found = power_db.read_sleep_hours(session, period)
     shown = [
         {
             'hypervisor_hostname': name,
             'start': dates.serialize(period.begin),
             'end': dates.serialize(period.end),
             'asleep_hours': round(hours, 6),
-            'saved_kwh': power.saved_kwh(hours, watts),
+            'saved_kwh': states.saved_kwh(hours, watts),
         }
         for name, hours in found.items()
     ]

@@ -15,8 +15,8 @@ from climate_core.db.engine import Stale, signal
 from climate_core.db.registered_units import UnitTable
 from climate_core.db.tables import UNITS
 from climate_core.lease import unit_properties
+from climate_hosts import hosts
 from climate_hosts.db import tables
-from climate_hosts.domain import hosts
 
 _HOST, _POOL = tables.HOSTS, tables.HOST_POOLS
 
@@ -78,56 +78,6 @@ def insert(
         'open_to_unreserved': open_to_unreserved,
     }
     return HOSTS.insert(session, unit, row)
-
-
-def refresh(session: orm.Session, host_id: int, known: unit_properties.Node) -> None:
-    """Update a host to its description by Nova and Placement, if that differs."""
-    host = HOSTS.get(session, host_id, lock=True)
-    if host.knows(known):
-        return
-    unit = {'capacity': known.capacity, 'properties': known.properties(host.extra)}
-    HOSTS.update(
-        session,
-        host_id,
-        unit,
-        {
-            'hypervisor_hostname': known.hypervisor_hostname,
-            'service_name': known.service_name,
-            'details': known.details,
-        },
-    )
-
-
-def mark_failed(session: orm.Session, host_id: int, reason: str) -> bool:
-    """Set the state of a host to FAILED, unless it takes no allocations for another reason.
-
-    :returns: whether anything was written
-    """
-    host = HOSTS.get(session, host_id, lock=True)
-    if not host.available and (not host.failed or host.disabled_reason == reason):
-        return False
-    failed = {'state': hosts.State.FAILED, 'disabled_reason': reason}
-    HOSTS.update(session, host_id, {'available': False}, failed)
-    return True
-
-
-def mark_recovered(session: orm.Session, host_id: int) -> bool:
-    """Let a host that failed take allocations again; return whether anything was written."""
-    host = HOSTS.get(session, host_id, lock=True)
-    if not host.failed:
-        return False
-    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
-    HOSTS.update(session, host_id, {'available': True}, enrolled)
-    return True
-
-
-def is_isolated(session: orm.Session, provider_id: str) -> bool:
-    """Return whether ordinary servers are to be kept off a host.
-
-    :param provider_id: its root provider in Placement
-    """
-    found = HOSTS.find(session, _HOST.c.provider_id == provider_id)
-    return any(host.is_isolated for host in found)
 
 
 def lock_pool_access(session: orm.Session, pool: str) -> dict[str, Any] | None:

@@ -17,7 +17,7 @@ HOSTS = tables.define_table(
     tables.required('lane_ids', tables.Json),
     tables.required('details', tables.Json),
     tables.required('extra', tables.Json),
-    # See climate_hosts.domain.hosts.State.
+    # See climate_hosts.hosts.State.
     tables.required('state', sa.String(16), server_default='enrolled'),
     sa.Column('disabled_reason', sa.Text),
     # The lease for which the servers of a shared host leave it.
@@ -26,7 +26,7 @@ HOSTS = tables.define_table(
     # The column is called as it was first: to rename it would take a migration, and a manager of
     # the release before, which runs until the upgrade is over, would not find it.
     sa.Column('lent', sa.Boolean, key='open_to_unreserved'),
-    # See climate_hosts.domain.power: the state, since when, when it was last put to sleep, whether
+    # See climate_hosts.power.states: the state, since when, when it was last put to sleep, whether
     # an operator keeps it on, and how many seconds it took to wake.
     sa.Column('power', sa.String(16)),
     sa.Column('power_since', tables.Time),

@@ -24,12 +24,11 @@ from climate_core.db.engine import DATABASE_ERRORS, Database, signal
 from climate_core.lease import unit_properties
 from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import CannotDrainHosts
-from climate_hosts.cloud import lane_providers
+from climate_hosts import hosts, lane_providers
+from climate_hosts.db import host_reservations as db_shared
 from climate_hosts.db import hosts as db
-from climate_hosts.db import shared_hosts as db_shared
-from climate_hosts.db.shared_hosts import SharedHost
-from climate_hosts.domain import hosts
-from climate_hosts.operations import evacuation_inventory
+from climate_hosts.db.host_reservations import SharedHost
+from climate_hosts.operations import evacuation
 from climate_hosts.watch import isolation
 from climate_hosts.watch.refresh import read_node
 
@@ -170,11 +169,11 @@ def _check_movable(
     ]
     try:
         server_placement.choose_hosts(
-            [evacuation_inventory.read_candidate(conn, host)],
+            [evacuation.read_candidate(conn, host)],
             1,
-            evacuation_inventory.Hypervisors(conn).targets(),
+            evacuation.Hypervisors(conn).targets(),
             spares=conf.queue.spare_servers,
-            moving=list(evacuation_inventory.read_candidates(conn, moving)),
+            moving=list(evacuation.read_candidates(conn, moving)),
         )
     except CannotDrainHosts as exc:
         raise exceptions.HostInUse(

@@ -27,14 +27,12 @@ from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import require_services
 from climate_core.operations.remote import remote_for_operators
 from climate_core.operations.services import ServiceConnector
-from climate_hosts import policies
-from climate_hosts.cloud import host_claims, lane_providers
+from climate_hosts import hosts, lane_providers, policies
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
-from climate_hosts.domain import hosts
 from climate_hosts.operations import enrolment
 from climate_hosts.watch import isolation
-from climate_hosts.watch.refresh import read_node
+from climate_hosts.watch.refresh import read_node, write_node
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -118,7 +116,7 @@ class HostOperations:
             LOG.warning('Host %s was not read anew: %s', host.hypervisor_hostname, exc)
             return host_id
         if known is not None:
-            self.database.write(db.refresh, host_id, known)
+            self.database.write(write_node, host_id, known)
         return host_id
 
     @remote_for_operators(policies.DELETE)
@@ -240,7 +238,7 @@ def remove_host(database: Database, conn: 'connections.Connection', host: hosts.
     hosts.check_awake(host)
     if hosts.has_failed_to_wake(host):
         with contextlib.suppress(errors.Gone):
-            host_claims.release(conn, host.provider_id)
+            lane_providers.release_host(conn, host.provider_id)
     # Ordinary servers may be on a host that was returned, or that never was in a pool.
     must_be_empty = not host.is_new and (host.is_isolated or _is_isolated(conn, host))
     if must_be_empty and host.is_leaving:

@@ -22,8 +22,8 @@ from climate_core.lease import unit_properties
 from climate_core.plugins import calendar_plugin, filters
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
 from climate_core.plugins.step_context import END, EndContext, Progress
-from climate_hosts.cloud import lane_providers
-from climate_hosts.domain.hosts import KIND
+from climate_hosts import lane_providers
+from climate_hosts.hosts import KIND
 from climate_hosts.plugins import lane_options, lane_shrink, server_drain
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from climate_common import words
 from climate_core import exceptions
 from climate_core.calendar import reclaim
 from climate_core.cloud import placement
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections

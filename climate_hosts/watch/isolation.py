@@ -17,12 +17,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from oslo_config import cfg
+from sqlalchemy import orm
 
 from climate_common import lanes
 from climate_core.cloud import errors, hypervisors, placement
 from climate_core.db.engine import Database
 from climate_hosts.db import hosts as db
-from climate_hosts.domain.hosts import Host, State
+from climate_hosts.db.tables import HOSTS
+from climate_hosts.hosts import Host, State
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -48,7 +50,7 @@ def update_isolation(database: Database, conn: 'connections.Connection', provide
 
     :returns: whether it is isolated; not if Placement has no such provider
     """
-    is_isolated = functools.partial(database.read, db.is_isolated, provider_id)
+    is_isolated = functools.partial(database.read, must_be_isolated, provider_id)
     try:
         return placement.update_pool_aggregate(conn, provider_id, is_isolated)
     except errors.Gone:
@@ -194,3 +196,12 @@ def _has_filter(conf: cfg.ConfigOpts) -> bool:
 
 def _join(found: Sequence[str]) -> str:
     return ', '.join(found)
+
+
+def must_be_isolated(session: orm.Session, provider_id: str) -> bool:
+    """Return whether ordinary servers are to be kept off a host.
+
+    :param provider_id: its root provider in Placement
+    """
+    found = db.HOSTS.find(session, HOSTS.c.provider_id == provider_id)
+    return any(host.is_isolated for host in found)

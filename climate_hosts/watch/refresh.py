@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 from oslo_log import log
+from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors, placement
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.lease import unit_properties
 from climate_core.threads import PeriodicWorker
+from climate_hosts import hosts
 from climate_hosts.db import hosts as db
-from climate_hosts.domain import hosts
 from climate_hosts.watch import isolation, repair
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class HostRefresher(PeriodicWorker):
 
     def _refresh(self, host: hosts.Host, known: unit_properties.Node) -> None:
         with contextlib.suppress(exceptions.HostNotFound):
-            self._database.write(db.refresh, host.id, known)
+            self._database.write(write_node, host.id, known)
             LOG.info('Host %s was read anew', host.hypervisor_hostname)
 
     def _judge(
@@ -182,3 +183,21 @@ def read_node(
         for root_id, capacity in capacities.items()
     }
     return read_nodes(conn, listed, capacities, units).get(provider_id)
+
+
+def write_node(session: orm.Session, host_id: int, known: unit_properties.Node) -> None:
+    """Update a host to its description by Nova and Placement, if that differs."""
+    host = db.HOSTS.get(session, host_id, lock=True)
+    if host.knows(known):
+        return
+    unit = {'capacity': known.capacity, 'properties': known.properties(host.extra)}
+    db.HOSTS.update(
+        session,
+        host_id,
+        unit,
+        {
+            'hypervisor_hostname': known.hypervisor_hostname,
+            'service_name': known.service_name,
+            'details': known.details,
+        },
+    )

@@ -38,10 +38,10 @@ from climate_core.lease.transitions import Change
 from climate_core.repair import stuck_leases
 from climate_core.repair.operator_repair import RepairResult, repair_remote
 from climate_core.repair.reconciliation import skip_unavailable
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
-from climate_hosts.domain.hosts import Host
+from climate_hosts.hosts import Host
 from climate_hosts.watch import isolation
 
 if TYPE_CHECKING:

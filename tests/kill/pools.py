@@ -13,7 +13,7 @@ from climate_core.db.engine import Clock
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.db.hosts import HOSTS
 from climate_hosts.operations.hosts import HostOperations

@@ -7,7 +7,7 @@ import pytest
 
 from climate_common import lanes
 from climate_core.cloud import placement
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from tests.support.fakes import placement as fake_placement
 from tests.support.fakes.fixtures import database, fake
 from tests.support.hosts import EnrolledHosts

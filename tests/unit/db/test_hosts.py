@@ -17,6 +17,7 @@ from climate_core.db.engine import Database
 from climate_core.db.registered_units import Viewer, list_allocations
 from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
+from climate_hosts.watch.refresh import write_node
 from tests.support import hosts
 from tests.support.world import World
 
@@ -76,10 +77,10 @@ def test_change_counts_the_generation_and_is_later(any_world: World) -> None:
     with database.writer() as session:
         session.execute(tables.UNITS.update().values(changed_at=LONG_AGO))
     before = unit(database, host_id)
-    database.write(db.refresh, host_id, KNOWN)
+    database.write(write_node, host_id, KNOWN)
     assert unit(database, host_id) == before
     known = dataclasses.replace(KNOWN, capacity={'vcpus': 128}, details={'vcpus': 32})
-    database.write(db.refresh, host_id, known)
+    database.write(write_node, host_id, known)
     after = unit(database, host_id)
     assert (after['capacity'], after['generation']) == ({'vcpus': 128}, 1)
     assert after['properties'] == known.properties({})

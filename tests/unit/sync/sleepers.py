@@ -2,16 +2,18 @@
 """Hosts of a pool that are put to sleep and woken; Nova and Placement are records."""
 
 import datetime
+from unittest import mock
 
 from climate_core import conf as config
 from climate_core.cloud import hypervisors, placement, volumes
 from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.lease.unit_properties import Node
-from climate_hosts.cloud import host_claims
+from climate_hosts import lane_providers
 from climate_hosts.db import hosts as db
-from climate_hosts.domain.power import PowerState
-from climate_hosts.watch.power import HostPower
+from climate_hosts.power import states
+from climate_hosts.power.states import PowerState
+from climate_hosts.power.worker import HostPower
 from tests.support import machines
 from tests.support.leases import NOON
 from tests.support.machines import FakeMachines
@@ -40,8 +42,8 @@ class Records:
         self.hypervisors, self.held = {}, set()
         self.servers, self.with_volumes = set(), set()
         for module, name, function in (
-            (host_claims, 'take', self._take),
-            (host_claims, 'release', lambda _conn, each: self.held.discard(each)),
+            (lane_providers, 'take', self._take),
+            (lane_providers, 'release', lambda _conn, each: self.held.discard(each)),
             (hypervisors, 'list_services', lambda _conn: self.services()),
             (hypervisors, 'set_status', self._set_status),
             (placement, 'read_host_capacities', lambda _conn: self._rooms()),
@@ -110,6 +112,7 @@ class Sleepers:
         self.ids = [self._add(name) for name in ('cn1', 'cn2')]
         self.machines = FakeMachines(self.conf, self.records)
         self.failures = 0
+        self.database.listen(states.WAKE_FAILED, self._fail)
         self.worker = self.manager()
 
     def _add(self, name):
@@ -119,7 +122,7 @@ class Sleepers:
 
     def manager(self):
         """Return the worker of another manager."""
-        return HostPower(self.conf, self.database, self.machines, lambda: None, self._fail)
+        return HostPower(self.conf, self.database, self.machines, mock.Mock())
 
     def _fail(self):
         self.failures += 1

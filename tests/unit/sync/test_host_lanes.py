@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from climate_common import lanes
 from climate_core.cloud import placement
 from climate_core.db import tables
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from climate_hosts.watch import repair as host_lanes
 from climate_hosts.watch.refresh import HostRefresher
 from climate_hosts.watch.repair import HostRepair

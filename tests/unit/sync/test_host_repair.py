@@ -5,7 +5,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import placement
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.watch import repair as host_repair
 from tests.support.fakes import hypervisors

@@ -18,7 +18,7 @@ from climate_core import exceptions
 from climate_core.lease import unit_properties
 from climate_core.lease.model import Reservation
 from climate_core.lease.unit_properties import HOST_KIND, NODE_FACTS, Node
-from climate_hosts.domain.power import AWAKE, PowerState
+from climate_hosts.power.states import AWAKE, PowerState
 
 #: The kind of the units of hosts.
 KIND: Final = HOST_KIND
