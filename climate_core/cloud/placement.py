@@ -89,27 +89,27 @@ class HostCapacity:
 
 def find_provider(conn: 'connections.Connection', name: str) -> Provider | None:
     """Find a provider by its name, which is unique; None if it does not exist."""
-    return next(_providers(conn, name=name), None)
+    return next(list_providers(conn, name=name), None)
 
 
 def has_provider(conn: 'connections.Connection', provider_id: str) -> bool:
     """Return whether a provider with this id exists."""
-    return any(_providers(conn, uuid=provider_id))
+    return any(list_providers(conn, uuid=provider_id))
 
 
 def list_lanes(conn: 'connections.Connection') -> list[Provider]:
     """List the lanes of all hosts."""
     if PLACEMENT.send(conn, 'GET', f'/resource_classes/{lanes.HOST}').status_code == 404:
         return []
-    return list(_providers(conn, resources=f'{lanes.HOST}:1'))
+    return list(list_providers(conn, resources=f'{lanes.HOST}:1'))
 
 
 def list_pool(conn: 'connections.Connection') -> list[Provider]:
     """List the root providers of the hosts of all pools."""
-    return list(_providers(conn, member_of=lanes.POOL))
+    return list(list_providers(conn, member_of=lanes.POOL))
 
 
-def _providers(conn: 'connections.Connection', **query: str) -> Iterator[Provider]:
+def list_providers(conn: 'connections.Connection', **query: str) -> Iterator[Provider]:
     for row in PLACEMENT.read(conn, '/resource_providers', 'resource_providers', query):
         yield read_provider(row)
 
@@ -132,10 +132,10 @@ def read_host_capacities(
     which = {'in_tree': provider_id} if provider_id else {'member_of': member_of}
     query = {'resources': f'{lanes.HOST}:1', **which}
     summaries = PLACEMENT.read(conn, '/allocation_candidates', 'provider_summaries', query)
-    return _read_trees(summaries)
+    return read_trees(summaries)
 
 
-def _read_trees(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, HostCapacity]:
+def read_trees(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, HostCapacity]:
     trees: dict[str, dict[str, Any]] = {}
     for provider_id, row in summaries.items():
         trees.setdefault(row['root_provider_uuid'], {})[provider_id] = row
@@ -220,7 +220,7 @@ def read_ordinary_capacities(conn: 'connections.Connection') -> dict[str, HostCa
         'required': '!COMPUTE_STATUS_DISABLED',
     }
     summaries = PLACEMENT.read(conn, '/allocation_candidates', 'provider_summaries', query)
-    return _read_trees(summaries)
+    return read_trees(summaries)
 
 
 def list_ordinary_roots(conn: 'connections.Connection') -> list[str]:
@@ -230,7 +230,7 @@ def list_ordinary_roots(conn: 'connections.Connection') -> list[str]:
     ``GET /resource_providers``, ``required`` with ``!`` since 1.22.
     """
     query = {'member_of': f'!in:{lanes.POOL}', 'required': '!COMPUTE_STATUS_DISABLED'}
-    providers = _providers(conn, **query)
+    providers = list_providers(conn, **query)
     return [provider.id for provider in providers if provider.id == provider.root_id]
 
 
@@ -317,13 +317,13 @@ def put_if_unchanged(
 ) -> dict[str, Any] | None:
     """Set a part of a provider; return None if its generation is not that of the body."""
     response = PLACEMENT.send(conn, 'PUT', path, body)
-    if _is_changed_meanwhile(response):
+    if _has_changed(response):
         return None
     written: dict[str, Any] = errors.read_response(response, PLACEMENT.name)
     return written
 
 
-def _is_changed_meanwhile(response: Any) -> bool:
+def _has_changed(response: Any) -> bool:
     """Return whether a 409 is a conflict of generations, and not, say, an inventory in use."""
     if response.status_code != 409:
         return False
