@@ -12,8 +12,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import lanes
-from climate_core.cloud import errors, placement
-from climate_core.cloud.placement import GENERATION, PLACEMENT
+from climate_core.cloud import errors
+from climate_core.cloud.placement import PLACEMENT
+from climate_hosts import placement
+from climate_hosts.placement import GENERATION
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -335,9 +337,6 @@ def _has(found: Mapping[str, Any], wanted: Mapping[str, Mapping[str, int]]) -> b
         {'reserved': 0, **each}.items() <= present[name].items() for name, each in wanted.items()
     )
 
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 _NAMESPACE: Final = uuid.UUID('3d8a4b0e-5a43-5f0e-8a0f-0f5b7e6f1c52')
 _CLASS: Final = 'MEMORY_MB'

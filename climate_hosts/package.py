@@ -72,7 +72,8 @@ class HostPackage(ReservationPackage):
 
     def create_workers(self, parts: ManagerParts) -> Iterator['Background']:
         from climate_hosts.metrics import HostMetrics
-        from climate_hosts.operations.shared_hosts import HostDrainer, SharedHostReturner
+        from climate_hosts.operations.draining import HostDrainer
+        from climate_hosts.operations.shared_hosts import SharedHostReturner
         from climate_hosts.power import drivers
         from climate_hosts.power.worker import HostPower
         from climate_hosts.watch.failures import HostWatch

@@ -19,16 +19,17 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.cloud import errors, hypervisors, placement
+from climate_core.cloud import errors
+from climate_core.cloud.placement import create_names
 from climate_core.db.engine import DATABASE_ERRORS, Database, signal
 from climate_core.lease import unit_properties
 from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import CannotDrainHosts
-from climate_hosts import hosts, lane_providers
-from climate_hosts.db import host_reservations as db_shared
+from climate_hosts import hosts, lane_providers, nova, placement
+from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.db.host_reservations import SharedHost
-from climate_hosts.operations import evacuation
+from climate_hosts.operations import draining
 from climate_hosts.watch import isolation
 from climate_hosts.watch.refresh import read_node
 
@@ -54,7 +55,7 @@ def enrol(
     :param pause: waits a number of seconds
     :returns: the id of the host
     """
-    node = _choose(hypervisors.find(conn, values['name']), values['name'])
+    node = _choose(nova.find_hypervisors(conn, values['name']), values['name'])
     name, provider_id = node['hypervisor_hostname'], node['id']
     before = database.read(db.find, name)
     if before is not None:
@@ -165,15 +166,17 @@ def _check_movable(
     """Reject a host whose servers cannot be moved, or do not fit on other hosts."""
     host = SharedHost(0, node['hypervisor_hostname'], node['service']['host'], node['id'])
     moving = [
-        host for host in database.read(db_shared.list_evacuating) if host.provider_id != node['id']
+        host
+        for host in database.read(host_reservations.list_evacuating)
+        if host.provider_id != node['id']
     ]
     try:
         server_placement.choose_hosts(
-            [evacuation.read_candidate(conn, host)],
+            [draining.read_candidate(conn, host)],
             1,
-            evacuation.Hypervisors(conn).targets(),
+            draining.Hypervisors(conn).targets(),
             spares=conf.queue.spare_servers,
-            moving=list(evacuation.read_candidates(conn, moving)),
+            moving=list(draining.read_candidates(conn, moving)),
         )
     except CannotDrainHosts as exc:
         raise exceptions.HostInUse(
@@ -211,7 +214,7 @@ def check_empty(conn: 'connections.Connection', provider_id: str) -> None:
 def _create_lanes(
     conf: cfg.ConfigOpts, conn: 'connections.Connection', node: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    placement.create_names(conn)
+    create_names(conn)
     count = 1 if node['hypervisor_type'] == _IRONIC else conf.hosts.lanes_per_host
     root = placement.Provider(node['id'], node['hypervisor_hostname'], node['id'])
     return tuple(lane_providers.create_lane(conn, root, number) for number in range(count))
@@ -268,7 +271,7 @@ def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str
     if values.get('empty'):
         # It takes allocations when it is empty.
         available, state = False, hosts.State.EMPTYING
-        signal(session, db_shared.EMPTYING)
+        signal(session, host_reservations.EMPTYING)
     unit = {'available': available}
     # No operator has changed it yet.
     host = {'state': state, 'disabled_reason': reason, 'updated_at': None}

@@ -13,7 +13,7 @@ import dataclasses
 import datetime
 import functools
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
@@ -23,7 +23,7 @@ from stevedore import driver
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.cloud import errors, hypervisors, placement, servers
+from climate_core.cloud import errors
 from climate_core.db.engine import Clock, Database
 from climate_core.lease import model, states
 from climate_core.lease.changes import queueing
@@ -36,154 +36,26 @@ from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import (
     CandidateHost,
     CannotDrainHosts,
-    RunningServer,
-    TargetHost,
 )
 from climate_core.plugins.loading import PluginError
-from climate_hosts.db import host_reservations as db_shared
+from climate_hosts import placement
+from climate_hosts.db import host_reservations
 from climate_hosts.db.host_reservations import SharedHost
 from climate_hosts.operations import shared_hosts
+from climate_hosts.operations.draining import (
+    MOVABLE,
+    MOVING,
+    Hypervisors,
+    live_migrate,
+    read_candidate,
+    read_candidates,
+)
 from climate_hosts.watch import isolation
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
-
-#: The status of a server that is being moved.
-MOVING: Final = 'migrating'
-#: The statuses in which Nova moves a server that runs.
-MOVABLE: Final = frozenset({'ACTIVE', 'PAUSED'})
-
-_LIVE_MIGRATION: Final = {'host': None, 'block_migration': 'auto'}
-
-#: Extra specs of flavors, and properties of images, of servers that Nova does not live-migrate
-#: (nova/compute/api.py, live_migrate; nova/conductor/tasks/live_migrate.py) -> what those have.
-_TPM: Final = ('hw:tpm_version', 'hw_tpm_version')
-_TPM_SECURITY: Final = 'hw:tpm_secret_security'
-_BINDINGS: Final = {
-    'hw:mem_encryption': 'encrypted memory',
-    'hw_mem_encryption': 'encrypted memory',
-    'accel:device_profile': 'an accelerator',
-    'pci_passthrough:alias': 'a PCI device',
-}
-_FALSE: Final = frozenset({'', 'false', '0', 'no', 'off', 'f', 'n'})
-
-
-class Hypervisors:
-    """The hypervisors of the cloud, by the ids of their root providers; one call per thousand."""
-
-    def __init__(self, conn: 'connections.Connection') -> None:
-        self._conn = conn
-        self._found = {node['id']: node for node in hypervisors.list_all(conn)}
-
-    def emptiest_first(self, found: Iterable[SharedHost]) -> list[SharedHost]:
-        """Return the hosts that are up, those with the fewest servers first."""
-        up = (host for host in found if self.is_up(host.provider_id))
-        return sorted(up, key=self._load)
-
-    def is_up(self, provider_id: str) -> bool:
-        """Return whether the nova-compute of a host is up, and takes servers."""
-        node = self._found.get(provider_id)
-        return node is not None and (node['state'], node['status']) == ('up', 'enabled')
-
-    def _load(self, host: SharedHost) -> tuple[int, int]:
-        # Nova returns both up to microversion 2.87.
-        node = self._found[host.provider_id]
-        return node.get('running_vms') or 0, node.get('memory_mb_used') or 0
-
-    def targets(self) -> Iterator[TargetHost]:
-        """Return the hosts that servers may move to; two calls.
-
-        A shared host may take the servers of another shared host, as long as it is not chosen.
-        """
-        zones = {
-            host: service.get('zone')
-            for host, service in hypervisors.list_services(self._conn).items()
-        }
-        for root, room in placement.read_ordinary_capacities(self._conn).items():
-            if self.is_up(root):
-                node = self._found[root]
-                free = {kind: room.capacity[kind] - used for kind, used in room.used.items()}
-                yield TargetHost(
-                    name=node['hypervisor_hostname'],
-                    free=free,
-                    zone=zones.get(node['service']['host']),
-                )
-
-
-def read_candidates(
-    conn: 'connections.Connection', found: Iterable[SharedHost]
-) -> Iterator[CandidateHost]:
-    """Yield hosts with their servers; without hosts that Placement lacks by now."""
-    for host in found:
-        with contextlib.suppress(errors.Gone):
-            yield read_candidate(conn, host)
-
-
-def read_candidate(conn: 'connections.Connection', host: SharedHost) -> CandidateHost:
-    """Return a host with its servers; two calls, and one for an empty host.
-
-    :raises climate_core.cloud.errors.Gone: Placement does not have the host any more
-    """
-    held = placement.read_allocations(conn, host.provider_id)
-    known = servers.list_on_host(conn, host.service_name) if held else {}
-    found = [
-        _describe_server(server_id, amounts, known.get(server_id))
-        for server_id, amounts in held.items()
-    ]
-    return CandidateHost(id=host.id, name=host.name, servers=found)
-
-
-def live_migrate(conn: 'connections.Connection', server_id: str) -> None:
-    """Request to move a server to a host that Nova chooses; a rejection is logged."""
-    try:
-        servers.act(conn, server_id, 'os-migrateLive', _LIVE_MIGRATION)
-    except errors.Gone:
-        return
-    except (exceptions.Transient, exceptions.Permanent) as exc:
-        LOG.warning('Server %s is not moved: %s', server_id, exc)
-
-
-def _describe_server(
-    server_id: str, amounts: Mapping[str, int], server: Mapping[str, Any] | None
-) -> RunningServer:
-    if server is None:
-        # While a server is moved, the id of the migration holds what it has where it comes from.
-        return RunningServer(id=server_id, amounts=amounts, status=MOVING, obstacle='on their way')
-    task, status = server.get('OS-EXT-STS:task_state'), server['status']
-    obstacle: str | None
-    if task is not None:
-        status, obstacle = MOVING, f'with the task {task}'
-    elif status not in MOVABLE:
-        obstacle = f'in the status {status}'
-    else:
-        obstacle = _find_binding(server)
-    return RunningServer(
-        id=server_id,
-        amounts=amounts,
-        status=status,
-        created_at=datetime.datetime.fromisoformat(server['created']),
-        obstacle=obstacle,
-        zone=server.get('pinned_availability_zone'),
-    )
-
-
-def _find_binding(server: Mapping[str, Any]) -> str | None:
-    """Return what binds a server to its host, as far as Nova reports it; None: nothing."""
-    # A server that was booted from a volume has '' for its image.
-    image = server.get('image') or {}
-    asked = {**(image.get('properties') or {}), **(server['flavor'].get('extra_specs') or {})}
-    if any(asked.get(name) for name in _TPM) and asked.get(_TPM_SECURITY) != 'host':
-        return 'with an emulated TPM'
-    for name, what in _BINDINGS.items():
-        if str(asked.get(name) or '').lower() not in _FALSE:
-            return f'with {what}'
-    return None
-
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 
 NAMESPACE: Final = 'climate.migration.strategies'
@@ -289,10 +161,10 @@ class EvacuationPlanner:
         missing, would_do = self.allocation_service.count_shortage(lease, now)
         present = [
             host
-            for host in self.database.read(db_shared.list_available)
+            for host in self.database.read(host_reservations.list_available)
             if host.id in would_do and host.id not in without
         ]
-        emptied = self.database.read(db_shared.list_evacuating)
+        emptied = self.database.read(host_reservations.list_evacuating)
         count = max(0, missing - sum(host.emptied_for == lease.id for host in emptied))
         if count > len(present) or not count:
             return server_placement.choose_hosts(
@@ -406,7 +278,7 @@ class _EvacuationPass:
         self._closed: dict[str, str] = dict(progress.get(_CLOSED, {}))
 
     def run(self) -> PollAgain | None:
-        evacuating = self._database.read(db_shared.list_evacuating)
+        evacuating = self._database.read(host_reservations.list_evacuating)
         taken = [host for host in evacuating if host.emptied_for == self._lease.id]
         missing, _ = self._planner.allocation_service.count_shortage(self._lease, self._now)
         if not missing:

@@ -20,14 +20,14 @@ from sqlalchemy import orm
 from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.calendar.model import Access
-from climate_core.cloud import errors, hypervisors, placement
+from climate_core.cloud import errors
 from climate_core.context import RequestContext
 from climate_core.db import allocations
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import require_services
 from climate_core.operations.remote import remote_for_operators
 from climate_core.operations.services import ServiceConnector
-from climate_hosts import hosts, lane_providers, policies
+from climate_hosts import hosts, lane_providers, nova, placement, policies
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.operations import enrolment
@@ -109,7 +109,7 @@ class HostOperations:
         host = self.database.write(_update, host_id, values)
         try:
             conn = self.cloud.service()
-            nodes = hypervisors.find(conn, host.hypervisor_hostname)
+            nodes = nova.find_hypervisors(conn, host.hypervisor_hostname)
             known = read_node(conn, nodes, host.provider_id)
         except errors.EXPECTED as exc:
             # A host is also put out of use because something is broken.

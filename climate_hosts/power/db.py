@@ -13,8 +13,8 @@ from sqlalchemy import orm
 from climate_core.db import allocations, rows, sql, tables
 from climate_core.db.sql import microseconds
 from climate_core.lease import usage
-from climate_hosts import hosts as climate_hosts_hosts
 from climate_hosts.db.tables import HOST_SLEEPS, HOSTS
+from climate_hosts.hosts import Host, State
 from climate_hosts.power import states
 from climate_hosts.power.states import PowerHost, PowerState
 
@@ -54,9 +54,7 @@ def list_all(session: orm.Session) -> tuple[list[PowerHost], datetime.datetime]:
 
 
 def _read(row: sa.RowMapping) -> PowerHost:
-    is_ordinary = (
-        row['open_to_unreserved'] is None and row['state'] == climate_hosts_hosts.State.ENROLLED
-    )
+    is_ordinary = row['open_to_unreserved'] is None and row['state'] == State.ENROLLED
     return PowerHost(
         id=row['id'],
         name=row['hypervisor_hostname'],
@@ -69,7 +67,7 @@ def _read(row: sa.RowMapping) -> PowerHost:
         kept_on=bool(row['kept_on']),
         wake_seconds=row['wake_seconds'],
         usable=bool(row['available']) and is_ordinary,
-        failed=row['state'] == climate_hosts_hosts.State.FAILED,
+        failed=row['state'] == State.FAILED,
         need=row['need'],
     )
 
@@ -86,9 +84,7 @@ def read_need(session: orm.Session, host_id: int) -> datetime.datetime | None:
     return need
 
 
-def begin_sleep(
-    session: orm.Session, host: climate_hosts_hosts.Host, now: datetime.datetime
-) -> None:
+def begin_sleep(session: orm.Session, host: Host, now: datetime.datetime) -> None:
     """Record that a host is off from now on."""
     new = {'unit_id': host.id, 'hypervisor_hostname': host.hypervisor_hostname, 'start': now}
     rows.insert(session, _SLEEP, [new])

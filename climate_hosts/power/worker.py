@@ -24,11 +24,12 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_common import dates
-from climate_core.cloud import errors, hypervisors, placement, volumes
+from climate_core.cloud import errors, hypervisors, volumes
+from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.threads import PeriodicWorker
 from climate_hosts import hosts as domain_hosts
-from climate_hosts import lane_providers
+from climate_hosts import lane_providers, nova, placement
 from climate_hosts.power import db, states, transitions
 from climate_hosts.power.drivers import PowerDriver, PowerError
 from climate_hosts.power.states import PowerHost, PowerState
@@ -265,7 +266,7 @@ class HostPower(PeriodicWorker):
             if 'id' not in service:
                 # Its cell is down, or it was deleted.
                 return
-            hypervisors.set_status(conn, service['id'], states.DISABLED_REASON)
+            nova.set_service_status(conn, service['id'], states.DISABLED_REASON)
         is_on = self._driver.is_on(host.name)
         if is_on is not False and (is_on or service.get('state') != 'down'):
             # A manager that stood still must not switch off a host that was woken.
@@ -366,7 +367,7 @@ def _is_disabled_for_power(service: _Service) -> bool:
 def _enable(conn: 'connections.Connection', service: _Service) -> None:
     """Enable a nova-compute that is disabled because its host is powered off."""
     if _is_disabled_for_power(service):
-        hypervisors.set_status(conn, service['id'], None)
+        nova.set_service_status(conn, service['id'], None)
 
 
 def _labels(host: PowerHost) -> set[str]:
@@ -374,9 +375,9 @@ def _labels(host: PowerHost) -> set[str]:
     return {name.partition('.')[0] for name in (host.name, host.service_name)}
 
 
-def _may_be_claimed(capacity: placement.HostCapacity | None) -> bool:
+def _may_be_claimed(capacity: HostCapacity | None) -> bool:
     return capacity is not None and capacity.has_only_ordinary
 
 
-def _is_empty(capacity: placement.HostCapacity | None) -> bool:
+def _is_empty(capacity: HostCapacity | None) -> bool:
     return capacity is not None and not any(capacity.used.values()) and not capacity.slots_used

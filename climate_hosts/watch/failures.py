@@ -27,7 +27,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
-from climate_core.cloud import Cloud, errors, hypervisors, placement
+from climate_core.cloud import Cloud, errors, hypervisors
 from climate_core.db import calendar as db_calendar
 from climate_core.db import due_events, leases, sql, store
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected, signal
@@ -36,7 +36,7 @@ from climate_core.lease.changes import failures
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.threads import PeriodicWorker
-from climate_hosts import hosts, lane_providers
+from climate_hosts import hosts, lane_providers, placement
 from climate_hosts.db import host_reservations as db
 from climate_hosts.db import hosts as db_hosts
 from climate_hosts.db.host_reservations import ReservedHost, WatchedHost

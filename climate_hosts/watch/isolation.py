@@ -20,8 +20,10 @@ from oslo_config import cfg
 from sqlalchemy import orm
 
 from climate_common import lanes
-from climate_core.cloud import errors, hypervisors, placement
+from climate_core.cloud import errors
+from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import Database
+from climate_hosts import nova, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.db.tables import HOSTS
 from climate_hosts.hosts import Host, State
@@ -66,8 +68,8 @@ class PoolCapacity:
     :param hidden: the hosts that Placement returned only when they were read one by one
     """
 
-    inside: Mapping[str, placement.HostCapacity]
-    outside: Mapping[str, placement.HostCapacity]
+    inside: Mapping[str, HostCapacity]
+    outside: Mapping[str, HostCapacity]
     hidden: frozenset[str]
 
 
@@ -127,7 +129,7 @@ def _find_hidden(hidden: Collection[str], everything: Sequence[Host]) -> Iterato
 def _find_unreserved(
     conn: 'connections.Connection',
     present: Sequence[Host],
-    capacities: Mapping[str, placement.HostCapacity],
+    capacities: Mapping[str, HostCapacity],
 ) -> Iterator[str]:
     found = sorted(
         host.hypervisor_hostname
@@ -144,7 +146,7 @@ def _find_unreserved(
         )
 
 
-def _has_unreserved(conn: 'connections.Connection', capacity: placement.HostCapacity) -> bool:
+def _has_unreserved(conn: 'connections.Connection', capacity: HostCapacity) -> bool:
     if not any(capacity.used.values()):
         return False
     return capacity.has_only_ordinary or bool(placement.list_ordinary(conn, capacity))
@@ -153,7 +155,7 @@ def _has_unreserved(conn: 'connections.Connection', capacity: placement.HostCapa
 def _find_without_aggregate(
     conn: 'connections.Connection', present: Sequence[Host]
 ) -> Iterator[str]:
-    behind = hypervisors.list_isolated(conn, lanes.TRAIT)
+    behind = nova.list_isolated_hosts(conn, lanes.TRAIT)
     # Shared ones take ordinary servers again.
     found = sorted({host.service_name for host in present if not host.is_shared} - behind)
     if found:

@@ -14,11 +14,12 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.cloud import errors, hypervisors, placement
+from climate_core.cloud import errors, hypervisors
+from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.lease import unit_properties
 from climate_core.threads import PeriodicWorker
-from climate_hosts import hosts
+from climate_hosts import hosts, nova, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.watch import isolation, repair
 
@@ -108,8 +109,8 @@ class HostRefresher(PeriodicWorker):
         self,
         conn: 'connections.Connection',
         host: hosts.Host,
-        capacity: placement.HostCapacity | None,
-        outside: Mapping[str, placement.HostCapacity],
+        capacity: HostCapacity | None,
+        outside: Mapping[str, HostCapacity],
     ) -> Iterator[str]:
         """Yield what is wrong with a host, and repair what can be.
 
@@ -146,7 +147,7 @@ class HostRefresher(PeriodicWorker):
 def read_nodes(
     conn: 'connections.Connection',
     listed: Iterable[Mapping[str, Any]],
-    capacities: Mapping[str, placement.HostCapacity],
+    capacities: Mapping[str, HostCapacity],
     units: Mapping[str, Mapping[str, Sequence[int]]],
 ) -> dict[str, unit_properties.Node]:
     """Describe hosts, by the id of the root provider; two calls.
@@ -156,7 +157,7 @@ def read_nodes(
     :param capacities: what Placement has of hosts with lanes; other nodes are left out
     """
     services = hypervisors.list_services(conn)
-    aggregates = hypervisors.list_aggregates(conn)
+    aggregates = nova.list_aggregates(conn)
     return {
         node['id']: unit_properties.describe_node(
             node,

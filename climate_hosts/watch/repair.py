@@ -28,7 +28,8 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy import orm
 
 from climate_common import lanes
-from climate_core.cloud import errors, flavors, placement
+from climate_core.cloud import errors
+from climate_core.cloud.placement import create_names
 from climate_core.db import leases, reservations, sql, store
 from climate_core.db.engine import Database
 from climate_core.lease import states
@@ -38,7 +39,7 @@ from climate_core.lease.transitions import Change
 from climate_core.repair import stuck_leases
 from climate_core.repair.operator_repair import RepairResult, repair_remote
 from climate_core.repair.reconciliation import skip_unavailable
-from climate_hosts import lane_providers
+from climate_hosts import lane_providers, placement, private_flavors
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.hosts import Host
@@ -261,7 +262,7 @@ def recreate_lanes(
 
     :param lost: their numbers
     """
-    placement.create_names(conn)
+    create_names(conn)
     root = placement.Provider(host.provider_id, host.hypervisor_hostname, host.provider_id)
     lane_ids = list(host.lane_ids)
     for number in lost:
@@ -286,7 +287,7 @@ def _record_lanes(
 
 def find_stale_flavors(database: Database, conn: 'connections.Connection') -> Iterator[str]:
     """Yield the ids of flavors whose reservation has ended or does not exist."""
-    present = flavors.list_reservation_flavors(conn)
+    present = private_flavors.list_reservation_flavors(conn)
     while chunk := {*islice(present, _CHUNK_SIZE)}:
         yield from sorted(chunk - database.read(reservations.filter_holding, chunk))
 
@@ -300,7 +301,13 @@ def repair_flavors(
     """
     for flavor_id in find_stale_flavors(database, conn):
         yield repair_remote(
-            f'flavor {flavor_id}', STALE_FLAVOR, 'delete it', yes, flavors.delete, conn, flavor_id
+            f'flavor {flavor_id}',
+            STALE_FLAVOR,
+            'delete it',
+            yes,
+            private_flavors.delete,
+            conn,
+            flavor_id,
         )
 
 

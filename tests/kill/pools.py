@@ -5,7 +5,6 @@ import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core.calendar.calendar import Calendar
-from climate_core.cloud import placement
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.db import sql, tables
@@ -13,7 +12,7 @@ from climate_core.db.engine import Clock
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading
-from climate_hosts import lane_providers
+from climate_hosts import lane_providers, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.db.hosts import HOSTS
 from climate_hosts.operations.hosts import HostOperations

@@ -8,12 +8,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from climate_core.cloud import Cloud, placement
+from climate_core.cloud import Cloud
 from climate_core.context import RequestContext
 from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_hosts import hosts
+from climate_hosts import hosts, placement
 from climate_hosts.conf import hosts as conf_group
 from climate_hosts.conf import power as power_group
 from climate_hosts.db import hosts as db

@@ -6,9 +6,10 @@ from nova import objects
 from nova.scheduler import utils
 
 from climate_core import exceptions
-from climate_core.cloud import flavors, placement
+from climate_core.cloud.placement import PLACEMENT
 from climate_core.plugins.common_pool import flavor_demand
 from climate_core.plugins.server.host_capacity import CommonHostCapacity
+from climate_hosts import placement, private_flavors
 from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.watch.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
@@ -108,7 +109,9 @@ class TestFlavorsWithinStacks(HostLeasesTest):
     def test_private_flavor_is_known_by_its_name_and_by_its_id(self):
         """The preview of a stack names it as the template does."""
         conn, name = self.cloud.service(), 'private'
-        flavors.create_private(conn, flavors.PrivateFlavor(name, 2, 512, 1), {}, ())
+        private_flavors.create_private(
+            conn, private_flavors.PrivateFlavor(name, 2, 512, 1), {}, ()
+        )
         listed = self.admin_api.api_get('/flavors/detail').body['flavors']
         assert name not in {each['id'] for each in listed}
         wanted = {'flavorRef': name, 'block_device_mapping_v2': []}
@@ -131,7 +134,7 @@ class TestFlavorsOfCapacity(HostLeasesTest):
         super().setUp()
         conn = self.cloud.service()
         for path in ('/resource_classes/CUSTOM_GOLD', '/traits/CUSTOM_FAST'):
-            placement.PLACEMENT.request(conn, 'PUT', path)
+            PLACEMENT.request(conn, 'PUT', path)
         self._give('traits', lambda found: {'traits': [*found['traits'], 'CUSTOM_FAST']})
         gold = {'CUSTOM_GOLD': {'total': 3}}
         self._give('inventories', lambda found: {'inventories': {**found['inventories'], **gold}})

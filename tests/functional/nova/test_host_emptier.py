@@ -9,7 +9,7 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_hosts.db import hosts as db
 from climate_hosts.hosts import State
-from climate_hosts.operations.shared_hosts import HostDrainer
+from climate_hosts.operations.draining import HostDrainer
 from climate_hosts.watch.repair import HostRepair
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash

@@ -6,8 +6,8 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import errors, placement
-from climate_hosts import lane_providers
+from climate_core.cloud import errors
+from climate_hosts import lane_providers, placement
 from climate_hosts.db import hosts as db
 from tests.functional.nova.hosts import Crash, HostsTest, use_nodes
 

@@ -5,7 +5,7 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import placement
+from climate_hosts import placement
 from climate_hosts.db import hosts as db
 from climate_hosts.watch.isolation import find_problems as find_wrong
 from climate_hosts.watch.refresh import HostRefresher

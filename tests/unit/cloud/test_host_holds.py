@@ -3,8 +3,8 @@
 
 import pytest
 
-from climate_core.cloud import errors, placement
-from climate_hosts import lane_providers
+from climate_core.cloud import errors
+from climate_hosts import lane_providers, placement
 from tests.support.fakes import placement as fake_placement
 from tests.support.fakes.fixtures import database, fake
 from tests.support.hosts import EnrolledHosts

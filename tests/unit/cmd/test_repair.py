@@ -14,13 +14,13 @@ import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import placement
 from climate_core.cmd import manage
 from climate_core.cmd.manage import repair as command
 from climate_core.db import history, sql, tables, trusts
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.repair import operator_repair
+from climate_hosts import placement
 from climate_hosts.watch import repair
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cloud_server, leases, nova, settings

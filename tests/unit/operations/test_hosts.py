@@ -19,7 +19,7 @@ from climate_core.plugins.common_pool.server_placement import CandidateHost, Run
 from climate_hosts import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.hosts import STAYING, State
-from climate_hosts.operations import enrolment, evacuation
+from climate_hosts.operations import draining, enrolment
 from climate_hosts.operations import hosts as operations_hosts
 from climate_hosts.watch import isolation
 from climate_hosts.watch.refresh import HostRefresher
@@ -337,11 +337,9 @@ def test_request_for_a_host_that_is_being_emptied_has_it_emptied_further(
     hosts, emptied, monkeypatch
 ):
     """Nova is moving a server of it, so that it could not be chosen to be emptied now."""
-    server = RunningServer(
-        id='moved', amounts={}, status=evacuation.MOVING, obstacle='on their way'
-    )
+    server = RunningServer(id='moved', amounts={}, status=draining.MOVING, obstacle='on their way')
     made = CandidateHost(id=emptied.id, name='cn3', servers=[server])
-    monkeypatch.setattr(evacuation, 'read_candidate', lambda *_args: made)
+    monkeypatch.setattr(draining, 'read_candidate', lambda *_args: made)
     assert enrol(hosts, empty=True) == emptied.id
     assert_is_emptied(hosts, emptied)
     for values in ({}, {'shared': True}, {'empty': True, 'pool': 'gpu'}):

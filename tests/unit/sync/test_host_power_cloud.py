@@ -7,8 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
-from climate_core.cloud import hypervisors, placement
-from climate_hosts import lane_providers
+from climate_hosts import lane_providers, nova, placement
 from climate_hosts.conf import power as conf_group
 from climate_hosts.db import tables as host_tables
 from climate_hosts.power import states, transitions
@@ -122,7 +121,7 @@ def test_what_a_manager_did_too_late_is_undone(one):
     one.machines.unknown.add('cn1')
     assert lane_providers.claim_host(one.hosts.conn, one.hosts.read().provider_id)
     service_id = one.hosts.hypervisor()['service']['id']
-    hypervisors.set_status(one.hosts.conn, service_id, states.DISABLED_REASON)
+    nova.set_service_status(one.hosts.conn, service_id, states.DISABLED_REASON)
     one.machines.unknown.clear()
     promise(one.database, one.hosts.ids[0], NOON + MINUTE)
     one.poll(2)

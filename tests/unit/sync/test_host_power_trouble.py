@@ -4,8 +4,8 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import hypervisors, placement
-from climate_hosts import hosts
+from climate_core.cloud import hypervisors
+from climate_hosts import hosts, placement
 from climate_hosts.power import transitions
 from climate_hosts.power.drivers import PowerError
 from tests.support.hosts import promise

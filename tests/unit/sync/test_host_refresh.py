@@ -3,7 +3,7 @@ import uuid
 
 import pytest
 
-from climate_core.cloud import placement
+from climate_hosts import placement
 from climate_hosts.db import hosts as db
 from climate_hosts.watch.refresh import HostRefresher
 from tests.support.fakes import leases

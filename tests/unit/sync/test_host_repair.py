@@ -4,8 +4,8 @@ import uuid
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import placement
-from climate_hosts import lane_providers
+from climate_core.cloud.placement import PLACEMENT
+from climate_hosts import lane_providers, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.watch import repair as host_repair
 from tests.support.fakes import hypervisors
@@ -87,7 +87,7 @@ def test_host_that_placement_has_no_more_is_left_to_its_operator(
 def test_lanes_that_placement_has_no_more_are_made_anew(hosts, repair):
     host = hosts.read()
     for lane_id in host.lane_ids[1:3]:
-        placement.PLACEMENT.request(hosts.conn, 'DELETE', f'/resource_providers/{lane_id}')
+        PLACEMENT.request(hosts.conn, 'DELETE', f'/resource_providers/{lane_id}')
     (found,) = repair()
     assert (found.what, found.action, found.done) == ('cn1', 'make them anew', True)
     assert '2 of its 4 lanes are not in Placement' in found.wrong
