@@ -26,7 +26,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db.engine import Clock, Database
 from climate_core.lease import model, states
-from climate_core.lease.changes import queueing
+from climate_core.lease.events import queue
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import UserConnector
@@ -144,7 +144,7 @@ class EvacuationPlanner:
             shared_hosts.take_for_lease(session, host_id, lease.id)
         until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
         progress = {UNTIL: until.isoformat()}
-        return queueing.drain_hosts_for(lease, progress, asked.lasts, draft.wait_reason, draft.now)
+        return queue.drain_hosts_for(lease, progress, asked.lasts, draft.wait_reason, draft.now)
 
     def connect(self) -> 'connections.Connection':
         """Return the connection with the rights of the service."""
@@ -222,7 +222,7 @@ class HostEvacuation:
         :returns: until when to wait; None: the lease needs no evacuation any more
         :raises climate_core.exceptions.Permanent: it timed out
         """
-        (reservation,) = queueing.pending_reservations(lease) or (None,)
+        (reservation,) = queue.pending_reservations(lease) or (None,)
         if reservation is None:
             return None
         progress, now = dict(reservation.progress or {}), self.clock.now()

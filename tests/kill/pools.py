@@ -16,6 +16,7 @@ from climate_hosts import lane_providers, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.db.hosts import HOSTS
 from climate_hosts.operations.hosts import HostOperations
+from tests.support.created import get_id
 from tests.support.fakes import leases
 
 
@@ -55,7 +56,7 @@ class Pool:
         wanted = {'resource_type': 'physical:host', 'min': count}
         body = {'name': 'lease1', 'reservations': [wanted]}
         body.update(start_date=start, end_date='2099-01-01 00:00', **more)
-        lease_id = self._leases.create_lease(self._alice(), body)
+        lease_id = get_id(self._leases.create_lease(self._alice(), body))
         return leases.read(self.stage.database, lease_id)
 
     def start(self, lease):

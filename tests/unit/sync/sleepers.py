@@ -5,11 +5,12 @@ import datetime
 from unittest import mock
 
 from climate_core import conf as config
-from climate_core.cloud import hypervisors, placement, volumes
+from climate_core.cloud import hypervisors, volumes
+from climate_core.cloud.placement import HostCapacity
 from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.lease.unit_properties import Node
-from climate_hosts import lane_providers
+from climate_hosts import lane_providers, nova, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.power import states
 from climate_hosts.power.states import PowerState
@@ -45,7 +46,7 @@ class Records:
             (lane_providers, 'take', self._take),
             (lane_providers, 'release', lambda _conn, each: self.held.discard(each)),
             (hypervisors, 'list_services', lambda _conn: self.services()),
-            (hypervisors, 'set_status', self._set_status),
+            (nova, 'set_service_status', self._set_status),
             (placement, 'read_host_capacities', lambda _conn: self._rooms()),
             (placement, 'has_provider', lambda _conn, _each: True),
             (volumes, 'list_service_hosts', lambda _conn: self.with_volumes),
@@ -84,7 +85,7 @@ class Records:
 
     def _rooms(self):
         return {
-            name: placement.HostCapacity(
+            name: HostCapacity(
                 name,
                 {'MEMORY_MB': 2},
                 {'MEMORY_MB': int(name in self.servers | self.held)},
