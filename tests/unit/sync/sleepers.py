@@ -43,8 +43,8 @@ class Records:
         self.hypervisors, self.held = {}, set()
         self.servers, self.with_volumes = set(), set()
         for module, name, function in (
-            (lane_providers, 'take', self._take),
-            (lane_providers, 'release', lambda _conn, each: self.held.discard(each)),
+            (lane_providers, 'claim_host', self._take),
+            (lane_providers, 'release_host', lambda _conn, each: self.held.discard(each)),
             (hypervisors, 'list_services', lambda _conn: self.services()),
             (nova, 'set_service_status', self._set_status),
             (placement, 'read_host_capacities', lambda _conn: self._rooms()),
