@@ -177,9 +177,7 @@ class ManagerService:
         if not self.conf.webhooks.enabled:
             return None
         rules = webhook_rules(self.conf)
-        return webhooks.WebhookSender(
-            self.conf, self.database, self.clock, rules, self.cloud.catalog_urls
-        )
+        return webhooks.WebhookSender(self.conf, self.database, self.clock, rules, self.cloud)
 
     def _create_rpc_server(self, operations: LeaseOperations) -> MessageServer:
         feeds = FeedOperations(self.conf, self.database, self.trusts)

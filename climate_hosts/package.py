@@ -8,7 +8,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from climate_common import resource_types
-from climate_core.packages import ManagerParts, PoolCheck, ReservationPackage, ReservationView
+from climate_core.packages import ManagerParts, PoolCheck, ReservationPackage
 
 if TYPE_CHECKING:
     from climate_core.api.registered_units import UnitCalls
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from climate_core.cloud import Cloud
     from climate_core.db.engine import Database
     from climate_core.db.registered_units import UnitTable
+    from climate_core.lease.model import Reservation
     from climate_core.notifications.schemas import NotificationType
     from climate_core.operations.allocation_service import AllocationService
     from climate_core.operations.services import HostEvacuation, Services
@@ -45,10 +46,11 @@ class HostPackage(ReservationPackage):
 
         return hosts.ROUTES
 
-    def list_reservation_views(self) -> Mapping[str, ReservationView]:
+    def view_allocations(self, reservation: 'Reservation') -> Mapping[str, Any]:
         from climate_hosts import hosts
 
-        return {hosts.KIND: hosts.reservation_view}
+        is_ours = reservation.unit_kind == hosts.KIND
+        return hosts.reservation_view(reservation) if is_ours else {}
 
     def list_notifications(self) -> Iterable['NotificationType']:
         from climate_hosts.power import transitions
@@ -93,15 +95,7 @@ class HostPackage(ReservationPackage):
     def list_pool_checks(self) -> Iterable[PoolCheck]:
         from climate_hosts.watch import isolation
 
-        return (
-            PoolCheck(
-                'Hosts of the pools',
-                isolation.find_problems,
-                'The hosts could not be checked',
-                'No pool has a host.',
-                isolation.UNSEEN,
-            ),
-        )
+        return (isolation.HostCheck(),)
 
     def find_orphans(
         self, database: 'Database', cloud: 'Cloud', unseen: dict[str, str]

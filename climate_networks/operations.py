@@ -27,6 +27,7 @@ from climate_core.operations.operator_registration import (
 )
 from climate_core.operations.remote import remote_for_operators
 from climate_core.operations.services import ServiceConnector
+from climate_core.packages import PoolCheck
 from climate_networks import cloud, db, policies, tables, units
 
 if TYPE_CHECKING:
@@ -271,63 +272,72 @@ def _find_in_ranges(
             yield units.describe_range(segment, found, project_id)
 
 
-#: What Neutron does not show of floating IPs.
-UNCHECKED_POLICY: Final = (
-    "Neutron's policy cannot be seen from here. Without the lines for its policy.yaml that are in "
-    'the documents (Floating IPs, for operators) the manager of any project can create a floating '
-    'IP with an address that is set apart for leases, and owners can change the tags by which '
-    'Climate finds the floating IPs of leases.'
-)
-#: What Neutron does not show of segments.
-UNCHECKED_RANGES: Final = (
-    'From which segments Neutron chooses can be seen only with its plugin network_segment_range. '
-    'Without it those that are set apart must be outside of network_vlan_ranges and its like.'
-)
+class AddressCheck(PoolCheck):
+    """Check that Neutron allocates no registered floating IP to other projects."""
+
+    title = 'Floating IPs for leases'
+    unchecked = 'Whether each floating IP is free for leases could not be checked'
+    empty = 'No floating IP is set apart for leases.'
+    limits = (
+        "Neutron's policy cannot be seen from here. Without the lines for its policy.yaml that "
+        'are in the documents (Floating IPs, for operators) the manager of any project can create '
+        'a floating IP with an address that is set apart for leases, and owners can change the tags '
+        'by which Climate finds the floating IPs of leases.'
+    )
+
+    def find_problems(
+        self, database: Database, conn: 'connections.Connection'
+    ) -> list[str] | None:
+        """Return what is wrong with registered addresses, one call for each network."""
+        registered: dict[str, list[str]] = defaultdict(list)
+        for unit in db.FLOATING_IPS.iterate_all(database):
+            registered[unit.network_id].append(unit.address)
+        if not registered:
+            return None
+        problems = []
+        for network_id, addresses in sorted(registered.items()):
+            subnets = cloud.list_subnets(conn, network_id)
+            for address in addresses:
+                field = f'Floating IP {address}'
+                try:
+                    units.check_address(ipaddress.IPv4Address(address), subnets, field)
+                except exceptions.BadRequest as exc:
+                    problems.append(exc.message)
+        return problems
 
 
-def find_unsafe_addresses(database: Database, conn: 'connections.Connection') -> list[str] | None:
-    """Return what is wrong with registered addresses, one call for each network.
+class SegmentCheck(PoolCheck):
+    """Check that Neutron allocates no registered segment to other projects."""
 
-    :returns: None if there are none
-    :raises climate_core.exceptions.PluginFailure: Neutron does not answer, or rejects the request
-    """
-    registered: dict[str, list[str]] = defaultdict(list)
-    for unit in db.FLOATING_IPS.iterate_all(database):
-        registered[unit.network_id].append(unit.address)
-    if not registered:
-        return None
-    problems = []
-    for network_id, addresses in sorted(registered.items()):
-        subnets = cloud.list_subnets(conn, network_id)
-        for address in addresses:
-            field = f'Floating IP {address}'
-            try:
-                units.check_address(ipaddress.IPv4Address(address), subnets, field)
-            except exceptions.BadRequest as exc:
-                problems.append(exc.message)
-    return problems
+    title = 'Networks for leases'
+    unchecked = 'Whether each network segment is free for leases could not be checked'
+    empty = 'No network segment is set apart for leases.'
+    limits = (
+        'From which segments Neutron chooses can be seen only with its plugin '
+        'network_segment_range. Without it those that are set apart must be outside of '
+        'network_vlan_ranges and its like.'
+    )
 
+    def find_problems(
+        self, database: Database, conn: 'connections.Connection'
+    ) -> list[str] | None:
+        """Return which registered segments other projects have, or may get.
 
-def find_unsafe_segments(database: Database, conn: 'connections.Connection') -> list[str] | None:
-    """Return which registered segments other projects have, or may get.
-
-    One call for each physical network, and one for the ranges.
-
-    :returns: None if there are none
-    :raises climate_core.exceptions.PluginFailure: Neutron does not answer, or rejects the request
-    """
-    registered: dict[tuple[str, str], list[units.Segment]] = defaultdict(list)
-    for unit in db.SEGMENTS.iterate_all(database):
-        segment = unit.segment
-        registered[segment.network_type, segment.physical_network or ''].append(segment)
-    if not registered:
-        return None
-    groups = [segments for _, segments in sorted(registered.items())]
-    chosen = [*_find_in_ranges(conn, itertools.chain(*groups))]
-    used = [
-        f'{segment} is set apart for leases, but network {network["id"]} has it, which is of none.'
-        for segments in groups
-        for segment, network in cloud.find_used_segments(conn, segments).items()
-        if not cloud.is_marked(network)
-    ]
-    return used + chosen
+        One call for each physical network, and one for the ranges.
+        """
+        registered: dict[tuple[str, str], list[units.Segment]] = defaultdict(list)
+        for unit in db.SEGMENTS.iterate_all(database):
+            segment = unit.segment
+            registered[segment.network_type, segment.physical_network or ''].append(segment)
+        if not registered:
+            return None
+        groups = [segments for _, segments in sorted(registered.items())]
+        chosen = [*_find_in_ranges(conn, itertools.chain(*groups))]
+        used = [
+            f'{segment} is set apart for leases, but network {network["id"]} has it, which is of '
+            'none.'
+            for segments in groups
+            for segment, network in cloud.find_used_segments(conn, segments).items()
+            if not cloud.is_marked(network)
+        ]
+        return used + chosen

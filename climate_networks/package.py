@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reservation package of floating IPs and network segments."""
 
-import operator
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +8,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from climate_common import resource_types
-from climate_core.packages import PoolCheck, ReservationPackage, ReservationView, UnitName
+from climate_core.packages import PoolCheck, ReservationPackage
 
 if TYPE_CHECKING:
     from climate_core.api.registered_units import UnitCalls
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from climate_core.cloud import Cloud
     from climate_core.db.engine import Database
     from climate_core.db.registered_units import UnitTable
+    from climate_core.lease.model import Reservation
     from climate_core.plugins.base import ResourcePlugin
 
 
@@ -24,6 +24,7 @@ class NetworkPackage(ReservationPackage):
     """Declare ``virtual:floatingip`` and ``network``."""
 
     name = 'networks'
+    named_types = (resource_types.FLOATING_IP, resource_types.NETWORK)
 
     def list_policies(self) -> Iterable[policy.RuleDefault]:
         from climate_networks import policies
@@ -35,21 +36,21 @@ class NetworkPackage(ReservationPackage):
 
         return floatingips.ROUTES | networks.ROUTES
 
-    def list_reservation_views(self) -> Mapping[str, ReservationView]:
+    def view_allocations(self, reservation: 'Reservation') -> Mapping[str, Any]:
         from climate_networks import units
 
-        return {
-            units.FLOATING_IP_KIND: units.floatingips_view,
-            units.SEGMENT_KIND: units.network_view,
-        }
+        match reservation.unit_kind:
+            case units.FLOATING_IP_KIND:
+                return units.floatingips_view(reservation)
+            case units.SEGMENT_KIND:
+                return units.network_view(reservation)
+        return {}
 
-    def list_unit_names(self) -> Mapping[str, UnitName]:
+    def name_unit(self, resource_type: str, unit: Mapping[str, Any]) -> str:
         from climate_networks import units
 
-        return {
-            resource_types.FLOATING_IP: operator.itemgetter('address'),
-            resource_types.NETWORK: lambda unit: str(units.Segment.of(unit)),
-        }
+        is_network = resource_type == resource_types.NETWORK
+        return str(units.Segment.of(unit) if is_network else unit['address'])
 
     def list_companion_plugins(self) -> Mapping[str, 'type[ResourcePlugin]']:
         from climate_networks.plugins.floatingips import HeldFloatingIpPlugin
@@ -59,22 +60,7 @@ class NetworkPackage(ReservationPackage):
     def list_pool_checks(self) -> Iterable[PoolCheck]:
         from climate_networks import operations
 
-        return (
-            PoolCheck(
-                'Floating IPs for leases',
-                operations.find_unsafe_addresses,
-                'Whether each floating IP is free for leases could not be checked',
-                'No floating IP is set apart for leases.',
-                operations.UNCHECKED_POLICY,
-            ),
-            PoolCheck(
-                'Networks for leases',
-                operations.find_unsafe_segments,
-                'Whether each network segment is free for leases could not be checked',
-                'No network segment is set apart for leases.',
-                operations.UNCHECKED_RANGES,
-            ),
-        )
+        return operations.AddressCheck(), operations.SegmentCheck()
 
     def list_unit_tables(self) -> Iterable['UnitTable[Any]']:
         from climate_networks import db

@@ -11,7 +11,7 @@ import contextlib
 import datetime
 import ipaddress
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from oslo_utils import uuidutils
@@ -308,20 +308,17 @@ def remove_interface(conn: 'connections.Connection', port: Mapping[str, Any]) ->
     def remove() -> None:
         NEUTRON.request(conn, 'PUT', f'{path}/remove_router_interface', {'port_id': port['id']})
 
-    # Neutron checks for routes first, and for a trunk when it deletes the port.
-    removals: tuple[Callable[[str], None], ...] = (
-        lambda _: _remove_routes(conn, path, port),
-        lambda refused: _remove_from_trunk(conn, port['id'], refused),
-    )
     with contextlib.suppress(errors.Gone):
-        for remove_obstacle in removals:
+        try:
+            remove()
+        except errors.Busy:
+            # Neutron checks for routes first, and for a trunk when it deletes the port.
+            _remove_routes(conn, path, port)
             try:
                 remove()
             except errors.Busy as exc:
-                remove_obstacle(str(exc))
-            else:
-                return
-        remove()
+                _remove_from_trunk(conn, port['id'], str(exc))
+                remove()
 
 
 def _remove_routes(conn: 'connections.Connection', path: str, port: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ import contextlib
 import contextvars
 import dataclasses
 import http
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keystoneauth1 import exceptions as ksa
@@ -58,26 +58,26 @@ class Lookups:
         finally:
             _lookups.reset(token)
 
-    def send(
-        self, asked: Hashable, send: Callable[[], 'requests.Response']
-    ) -> 'requests.Response':
-        """Return the answer to an equal request, or send this one.
+    def find(self, key: Hashable) -> 'requests.Response | None':
+        """Return the answer to an equal request; None: this one is to be sent, and counts.
 
-        :param asked: equal for equal requests; None: the request is never equal to another
+        :param key: equal for equal requests; None: the request is never equal to another
         :raises TooManyLookups: the maximum number was sent
         """
-        if asked is not None and asked in self._answers:
-            return self._answers[asked]
+        if key is not None and key in self._answers:
+            return self._answers[key]
         if self._sent >= self._most:
             raise TooManyLookups
         self._sent += 1
-        response = send()
-        if asked is None:
+        return None
+
+    def add(self, key: Hashable, response: 'requests.Response') -> None:
+        """Add the answer to a request."""
+        if key is None:
             # This request may have changed something.
             self._answers.clear()
         elif response.status_code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
-            self._answers[asked] = response
-        return response
+            self._answers[key] = response
 
 
 _lookups: contextvars.ContextVar[Lookups | None] = contextvars.ContextVar('lookups', default=None)
@@ -119,25 +119,25 @@ class Service:
             # It comes from a user; urllib3 would remove it and request another path.
             raise errors.Gone
         version = microversion or self.microversion
-
-        def send() -> 'requests.Response':
-            with errors.translated(self.name):
-                return conn.client(self.type, self.version).request(
-                    path,
-                    method,
-                    json=body,
-                    params=query,
-                    microversion=version,
-                    raise_exc=False,
-                )
-
-        lookups = _lookups.get()
-        if lookups is None:
-            return send()
-        if method != 'GET' or conn.rights is None:
-            return lookups.send(None, send)
-        asked = (conn.rights, self.type, path, repr(query), version)
-        return lookups.send(asked, send)
+        lookups, key = _lookups.get(), None
+        if lookups is not None:
+            if method == 'GET' and conn.rights is not None:
+                key = conn.rights, self.type, path, repr(query), version
+            known = lookups.find(key)
+            if known is not None:
+                return known
+        with errors.translated(self.name):
+            response = conn.client(self.type, self.version).request(
+                path,
+                method,
+                json=body,
+                params=query,
+                microversion=version,
+                raise_exc=False,
+            )
+        if lookups is not None:
+            lookups.add(key, response)
+        return response
 
     def request(
         self,

@@ -6,7 +6,6 @@ The API calls the rows bars.
 
 import dataclasses
 import datetime
-import functools
 import itertools
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -213,10 +212,10 @@ def _with_names(
 
     :param order: the columns by which they are sorted
     """
-    names = _unit_names()
+    named = {kind for package in packages.list_packages() for kind in package.named_types}
     is_allocated = sa.and_(
         _ALLOCATION.c.reservation_id == page.c.reservation_id,
-        page.c.resource_type.in_(names),
+        page.c.resource_type.in_(sorted(named)),
         sa.not_(allocations.is_released()),
     )
     query = (
@@ -232,18 +231,13 @@ def _with_names(
         bar = TimelineRow(*(listed[0][name] for name in TimelineRow._fields[:-1]))
         held = (bar.params or {}).get('floatingips', ())
         units = [row['properties'] for row in listed if row['properties'] is not None]
-        allocated = [names[bar.resource_type](unit) for unit in units]
+        allocated = [
+            package.name_unit(bar.resource_type, unit)
+            for package in packages.list_packages()
+            if bar.resource_type in package.named_types
+            for unit in units
+        ]
         yield bar._replace(names=[*held, *dict.fromkeys(allocated)])
-
-
-@functools.cache
-def _unit_names() -> dict[str, packages.UnitName]:
-    """Return how to name the allocated units of reservations, by type of resource."""
-    return {
-        resource_type: name
-        for package in packages.list_packages()
-        for resource_type, name in package.list_unit_names().items()
-    }
 
 
 def _select(*columns: Any, project_id: str | None) -> sa.Select[Any]:

@@ -15,8 +15,7 @@ allocated last; and the start of a lease waits until its hosts are on.
 
 import collections
 import datetime
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -271,9 +270,7 @@ class HostPower(PeriodicWorker):
         if is_on is not False and (is_on or service.get('state') != 'down'):
             # A manager that stood still must not switch off a host that was woken.
             if self._database.read(db.has_state, host.id, PowerState.FALLING_ASLEEP):
-                force = late > 1
-                switch = functools.partial(self._driver.switch_off, host.name, force)
-                self._request(host, 'cut' if force else 'off', switch, now)
+                self._request(host, 'cut' if late > 1 else 'off', now)
         elif service.get('state') == 'down' and self._database.write(
             transitions.mark_asleep, host.id
         ):
@@ -309,8 +306,7 @@ class HostPower(PeriodicWorker):
         is_on = self._is_on(host)
         if not is_on and self._driver.knows(host.name):
             # Also where nova-compute is up: the last request to a tool may be to switch it off.
-            switch = functools.partial(self._driver.switch_on, host.name)
-            self._request(host, 'on', switch, now)
+            self._request(host, 'on', now)
         is_up = domain_hosts.is_service_up(service) and is_on is not False
         if is_up and placement.has_provider(conn, host.provider_id):
             lane_providers.release_host(conn, host.provider_id)
@@ -323,14 +319,19 @@ class HostPower(PeriodicWorker):
         """Return whether a machine is on; None: unknown."""
         return self._driver.is_on(host.name) if self._driver.knows(host.name) else None
 
-    def _request(
-        self, host: PowerHost, wanted: str, switch: Callable[[], None], now: datetime.datetime
-    ) -> None:
-        """Switch a machine, unless the same was requested a moment ago."""
+    def _request(self, host: PowerHost, wanted: str, now: datetime.datetime) -> None:
+        """Switch a machine, unless the same was requested a moment ago.
+
+        :param wanted: ``on``, ``off``, or ``cut``: off without a shutdown
+        """
         before = self._requests.get(host.id)
-        if before is None or before[0] != wanted or now - before[1] >= _REPEAT_AFTER:
-            switch()
-            self._requests[host.id] = wanted, now
+        if before is not None and before[0] == wanted and now - before[1] < _REPEAT_AFTER:
+            return
+        if wanted == 'on':
+            self._driver.switch_on(host.name)
+        else:
+            self._driver.switch_off(host.name, wanted == 'cut')
+        self._requests[host.id] = wanted, now
 
     def _check_late(self, host: PowerHost, now: datetime.datetime) -> None:
         """Mark a host as failed that should be awake by now and is not."""

@@ -23,6 +23,7 @@ from climate_common import lanes
 from climate_core.cloud import errors
 from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import Database
+from climate_core.packages import PoolCheck
 from climate_hosts import nova, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.db.tables import HOSTS
@@ -37,11 +38,6 @@ _FILTER_OPTIONS: Final = [
     cfg.ListOpt('enabled_filters', default=[]),
 ]
 _ISOLATION_OPTION: Final = cfg.BoolOpt('enable_isolated_aggregate_filtering', default=False)
-#: The note that is always shown.
-UNSEEN: Final = (
-    'Whether every nova-scheduler has PoolFilter cannot be seen from here: no service tells it. '
-    'Look at the nova.conf of each.'
-)
 
 
 def update_isolation(database: Database, conn: 'connections.Connection', provider_id: str) -> bool:
@@ -207,3 +203,20 @@ def must_be_isolated(session: orm.Session, provider_id: str) -> bool:
     """
     found = db.HOSTS.find(session, HOSTS.c.provider_id == provider_id)
     return any(host.is_isolated for host in found)
+
+
+class HostCheck(PoolCheck):
+    """Check that the hosts of the pools are isolated from ordinary servers."""
+
+    title = 'Hosts of the pools'
+    unchecked = 'The hosts could not be checked'
+    empty = 'No pool has a host.'
+    limits = (
+        'Whether every nova-scheduler has PoolFilter cannot be seen from here: no service tells '
+        'it. Look at the nova.conf of each.'
+    )
+
+    def find_problems(
+        self, database: Database, conn: 'connections.Connection'
+    ) -> list[str] | None:
+        return find_problems(database, conn)

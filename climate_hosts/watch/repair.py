@@ -21,7 +21,7 @@ it has ended. A flavor without a reservation was created by a manager that was c
 long that the end came first.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -93,10 +93,11 @@ class HostRepair:
         yield from self._lanes(present)
 
     def _return_host(self, provider_id: str, wrong: str) -> RepairResult:
-        return self._do(
+        return repair_remote(
             provider_id,
             f'{wrong}, but ordinary servers are kept off',
             'give it back to them',
+            self._yes,
             isolation.update_isolation,
             self._database,
             self._conn,
@@ -107,10 +108,11 @@ class HostRepair:
         name = host.hypervisor_hostname
         if not placement.has_provider(self._conn, host.provider_id):
             return RepairResult(name, _NOT_IN_PLACEMENT, None)
-        return self._do(
+        return repair_remote(
             name,
             'ordinary servers are not kept off it',
             'keep them off',
+            self._yes,
             isolation.update_isolation,
             self._database,
             self._conn,
@@ -122,10 +124,11 @@ class HostRepair:
         found = placement.list_lanes(self._conn)
         for lane in found:
             if lane.root_id not in present and lane_providers.is_open(self._conn, lane.id):
-                yield self._do(
+                yield repair_remote(
                     lane.name,
                     'it lets servers in, but its host is in no pool',
                     'close it',
+                    self._yes,
                     lane_providers.close_lane,
                     self._conn,
                     lane.id,
@@ -133,10 +136,11 @@ class HostRepair:
         ids = {lane.id: lane.name for lane in found}
         for host in present.values():
             for lane_id, kept in find_unexplained_lanes(self._database, self._conn, host):
-                yield self._do(
+                yield repair_remote(
                     ids.get(lane_id, lane_id),
                     'it is kept by a reservation that is over, or that there never was',
                     'close it',
+                    self._yes,
                     lane_providers.clear_lane,
                     self._conn,
                     lane_id,
@@ -149,10 +153,11 @@ class HostRepair:
     def _lost_lanes(self, host: Host, lost: Sequence[int]) -> Iterator[RepairResult]:
         name = host.hypervisor_hostname
         if placement.has_provider(self._conn, host.provider_id):
-            yield self._do(
+            yield repair_remote(
                 name,
                 f'{len(lost)} of its {len(host.lane_ids)} lanes are not in Placement',
                 'make them anew',
+                self._yes,
                 recreate_lanes,
                 self._database,
                 self._conn,
@@ -162,16 +167,6 @@ class HostRepair:
         elif not host.is_isolated:
             # For an isolated host that was reported already.
             yield RepairResult(name, _NOT_IN_PLACEMENT, None)
-
-    def _do(
-        self,
-        what: str,
-        wrong: str,
-        action: str,
-        function: Callable[..., object],
-        *args: object,
-    ) -> RepairResult:
-        return repair_remote(what, wrong, action, self._yes, function, *args)
 
 
 def close_stale_lanes(

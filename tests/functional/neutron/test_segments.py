@@ -50,7 +50,9 @@ class TestUnknownSegments(NeutronTest):
     def test_ranges_are_not_seen_without_the_plugin(self):
         assert self.world.register(segment_id=150)
         assert (
-            operations.find_unsafe_segments(self.world.engine.database, self.world.cloud.service())
+            operations.SegmentCheck().find_problems(
+                self.world.engine.database, self.world.cloud.service()
+            )
             == []
         )
 
@@ -84,9 +86,9 @@ class TestRanges(TestUnknownSegments):
 
     def test_check_tells_which_segments_neutron_chooses_by_now(self):
         conn, database = self.world.cloud.service(), self.world.engine.database
-        assert operations.find_unsafe_segments(database, conn) == []
+        assert operations.SegmentCheck().find_problems(database, conn) == []
         self.range(FIRST, 299, shared=True)
         for roles in (['admin'], ['service']):
             self.neutron.roles = roles
-            told = operations.find_unsafe_segments(database, conn)
+            told = operations.SegmentCheck().find_problems(database, conn)
             assert [each.split()[1] for each in told] == [str(each) for each in SEGMENTS]
