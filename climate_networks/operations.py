@@ -281,8 +281,8 @@ class AddressCheck(PoolCheck):
     limits = (
         "Neutron's policy cannot be seen from here. Without the lines for its policy.yaml that "
         'are in the documents (Floating IPs, for operators) the manager of any project can create '
-        'a floating IP with an address that is set apart for leases, and owners can change the tags '
-        'by which Climate finds the floating IPs of leases.'
+        'a floating IP with an address that is set apart for leases, and owners can change the '
+        'tags by which Climate finds the floating IPs of leases.'
     )
 
     def find_problems(
