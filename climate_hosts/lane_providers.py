@@ -8,7 +8,7 @@ while all of them are reserved the lane is closed. The functions have the contra
 
 import dataclasses
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import lanes
@@ -77,20 +77,20 @@ def _complete_lane(conn: 'connections.Connection', lane_id: str, generation: int
     :param generation: of a lane that was just created and has nothing; None: read what it has
     """
 
-    def slots(found: Mapping[str, Any]) -> dict[str, Any] | None:
-        # A lane that existed before may be open, and stays open.
-        made = lanes.SLOT in found['inventories'] and lanes.HOST in found['inventories']
-        return None if made else {'inventories': _lane_inventories(1, is_open=False)}
-
-    def traits(found: Mapping[str, Any]) -> dict[str, Any] | None:
-        marked = {lanes.TRAIT, *found['traits']}
-        return None if lanes.TRAIT in found['traits'] else {'traits': sorted(marked)}
-
     path = f'/resource_providers/{lane_id}'
     known = None if generation is None else {GENERATION: generation, 'inventories': {}}
-    written = placement.update_provider(conn, f'{path}/inventories', slots, known)
-    known = None if generation is None else {**written, 'traits': []}
-    placement.update_provider(conn, f'{path}/traits', traits, known)
+    slots = placement.ProviderPart(conn, f'{path}/inventories', known)
+    for found in slots:
+        if lanes.SLOT in found['inventories'] and lanes.HOST in found['inventories']:
+            # A lane that existed before may be open, and stays open.
+            break
+        slots.put({'inventories': _lane_inventories(1, is_open=False)})
+    known = None if generation is None else {**slots.value, 'traits': []}
+    traits = placement.ProviderPart(conn, f'{path}/traits', known)
+    for found in traits:
+        if lanes.TRAIT in found['traits']:
+            break
+        traits.put({'traits': sorted({lanes.TRAIT, *found['traits']})})
 
 
 def read_access(conn: 'connections.Connection', lane_id: str) -> LaneAccess:
@@ -136,13 +136,12 @@ def set_slots(
     """
     wanted = _lane_inventories(slots, is_open)
     known = None if generation is None else {GENERATION: generation, 'inventories': {}}
-    written = placement.update_provider(
-        conn,
-        f'/resource_providers/{lane_id}/inventories',
-        lambda found: None if _has(found, wanted) else {'inventories': wanted},
-        known,
-    )
-    return int(written[GENERATION])
+    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/inventories', known)
+    for found in part:
+        if _has(found, wanted):
+            break
+        part.put({'inventories': wanted})
+    return int(part.value[GENERATION])
 
 
 def open_lane(
@@ -227,9 +226,7 @@ def drain_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str
     ended = lanes.ended_aggregate(reservation_id)
     own = {ended, lanes.reservation_aggregate(reservation_id)}
     try:
-        closed = _close_if(
-            conn, lane_id, lambda found: bool(found & own), [ended], always_write=False
-        )
+        closed = _close_if(conn, lane_id, own, [ended], always_write=False)
         left = placement.list_consumers(conn, lane_id) if closed else []
         if closed and not left:
             _release_lane(conn, lane_id, ended, closed[1].generation)
@@ -244,7 +241,7 @@ def drain_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str
 def _close_if(
     conn: 'connections.Connection',
     lane_id: str,
-    should_close: Callable[[frozenset[str]], bool],
+    own: Collection[str],
     aggregates: Collection[str],
     *,
     always_write: bool,
@@ -252,75 +249,86 @@ def _close_if(
     """Close a lane and set its aggregates; None: it is another reservation's.
 
     Nothing is written if the lane has changed since it was read: another reservation may have it
-    by now. The slots go first, for they decide about claims.
+    by now.
 
-    :param should_close: see :func:`clear_lane_if`
+    :param own: the lane is closed if it is in one of these aggregates
     :param always_write: also if it is closed, so that no process that has read it can open it
     :returns: the access before and after
     :raises climate_core.cloud.errors.Busy: other processes always changed it first
     """
     for _ in range(placement.TRIES):
         found = read_access(conn, lane_id)
-        if not should_close(found.aggregates):
+        if found.aggregates.isdisjoint(own):
             return None
-        seen = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories')
-        if seen[GENERATION] != found.generation:
-            continue
-        total = seen['inventories'][lanes.SLOT]['total']
-        is_closed = _has(seen, _lane_inventories(total, is_open=False))
-        if is_closed and not always_write:
-            closed: LaneAccess | None = found
-        else:
-            closed = _put_slots(conn, lane_id, total, False, found)
-        kept = closed and _give_lane(conn, lane_id, aggregates, closed)
-        if kept:
-            return found, kept
+        closed = _close_unchanged(conn, lane_id, found, aggregates, always_write)
+        if closed:
+            return found, closed
     raise errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
+
+
+def _close_unchanged(
+    conn: 'connections.Connection',
+    lane_id: str,
+    found: LaneAccess,
+    aggregates: Collection[str],
+    always_write: bool,
+) -> LaneAccess | None:
+    """Close a lane and set its aggregates; None if it has changed since it was read.
+
+    The slots go first, for they decide about claims.
+    """
+    seen = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories')
+    if seen[GENERATION] != found.generation:
+        return None
+    total = seen['inventories'][lanes.SLOT]['total']
+    is_closed = _has(seen, _lane_inventories(total, is_open=False))
+    if is_closed and not always_write:
+        closed: LaneAccess | None = found
+    else:
+        closed = _put_slots(conn, lane_id, total, False, found)
+    return closed and _give_lane(conn, lane_id, aggregates, closed)
 
 
 def clear_lane(
     conn: 'connections.Connection', lane_id: str, aggregates: Collection[str]
 ) -> frozenset[str] | None:
-    """Close a lane that is in one of these aggregates; see :func:`clear_lane_if`."""
-    return clear_lane_if(conn, lane_id, lambda found: not found.isdisjoint(aggregates))
+    """Close a lane that is in one of these aggregates, and remove it from all.
 
+    Servers may be in it. Concurrent changes by other processes are left as they are.
 
-def clear_lane_if(
-    conn: 'connections.Connection', lane_id: str, should_clear: Callable[[frozenset[str]], bool]
-) -> frozenset[str] | None:
-    """Close a lane and remove its aggregates, whether or not servers are in it.
-
-    Concurrent changes by other processes are left as they are.
-
-    :param should_clear: decides by the aggregates of the lane; it is called after each read of the
-        lane, and nothing is written if the lane has changed since
     :returns: the aggregates that it had; None: it was left alone
     :raises climate_core.cloud.errors.Busy: other processes always changed it first
     """
-    cleared = _close_if(conn, lane_id, should_clear, (), always_write=True)
+    cleared = _close_if(conn, lane_id, aggregates, (), always_write=True)
     return cleared and cleared[0].aggregates
+
+
+def clear_unchanged(conn: 'connections.Connection', lane_id: str, found: LaneAccess) -> bool:
+    """Close a lane as :func:`clear_lane` does; False if it has changed since it was read."""
+    return _close_unchanged(conn, lane_id, found, (), always_write=True) is not None
 
 
 def _close_slots(conn: 'connections.Connection', lane_id: str) -> None:
     """Reserve all slots of a lane."""
 
-    def inventories(found: Mapping[str, Any]) -> dict[str, Any] | None:
+    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/inventories')
+    for found in part:
         wanted = _lane_inventories(found['inventories'][lanes.SLOT]['total'], is_open=False)
-        return None if _has(found, wanted) else {'inventories': wanted}
-
-    placement.update_provider(conn, f'/resource_providers/{lane_id}/inventories', inventories)
+        if _has(found, wanted):
+            break
+        part.put({'inventories': wanted})
 
 
 def _release_lane(
     conn: 'connections.Connection', lane_id: str, ended: str, generation: int
 ) -> None:
     """Remove the aggregates of a closed lane, unless a reservation has got it since."""
-
-    def aggregates(found: Mapping[str, Any]) -> dict[str, Any] | None:
-        return {'aggregates': []} if found['aggregates'] == [ended] else None
-
     known = {GENERATION: generation, 'aggregates': [ended]}
-    placement.update_provider(conn, f'/resource_providers/{lane_id}/aggregates', aggregates, known)
+    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/aggregates', known)
+    for found in part:
+        if found['aggregates'] != [ended]:
+            break
+        part.put({'aggregates': []})
 
 
 def _lane_inventories(slots: int, is_open: bool) -> dict[str, dict[str, int]]:

@@ -7,7 +7,7 @@ idempotent. Facts: Placement API reference, microversion 1.39.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import lanes
@@ -154,55 +154,45 @@ def is_in_pool(conn: 'connections.Connection', provider_id: str) -> bool:
     return lanes.POOL in read_aggregates(conn, provider_id)[1]
 
 
-def update_pool_aggregate(
-    conn: 'connections.Connection', provider_id: str, is_kept: Callable[[], bool]
-) -> bool:
-    """Reject ordinary servers on a host, or accept them again; its other aggregates stay.
+class ProviderPart:
+    """Change a part of a provider; again while others change the provider.
 
-    The last of several concurrent calls wins: every call reads the generation first, then calls
-    ``is_kept``, and always writes. A call with an older answer has an older generation, fails to
-    write and calls ``is_kept`` again.
+    Iterate over the present values, and :meth:`put` the new one, or leave the loop. The loop ends
+    when a value is written.
 
-    :param is_kept: returns whether to reject ordinary servers
-    :returns: the last result of ``is_kept``
-    :raises climate_core.cloud.errors.Gone: the provider does not exist
-    """
-    kept = False
-
-    def aggregates(found: Mapping[str, Any]) -> dict[str, Any]:
-        nonlocal kept
-        kept = is_kept()
-        others = {*found['aggregates']} - {lanes.POOL}
-        return {'aggregates': sorted(others | {lanes.POOL} if kept else others)}
-
-    update_provider(conn, f'/resource_providers/{provider_id}/aggregates', aggregates)
-    return kept
-
-
-def update_provider(
-    conn: 'connections.Connection',
-    path: str,
-    change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None],
-    known: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Change a part of a provider; try again while others change the provider.
-
-    :param change: returns the new value of a part for the present value; None: no change
+    :param path: of the part
     :param known: the present value with the generation of the provider, to save a request
-    :returns: the new value, with the generation
-    :raises climate_core.cloud.errors.Busy: all attempts failed
+    :ivar value: the present value, with the generation
     """
-    present = known
-    for _ in range(TRIES):
-        present = PLACEMENT.read(conn, path) if present is None else present
-        wanted = change(present)
-        if wanted is None:
-            return dict(present)
-        written = put_if_unchanged(conn, path, {GENERATION: present[GENERATION], **wanted})
+
+    def __init__(
+        self, conn: 'connections.Connection', path: str, known: Mapping[str, Any] | None = None
+    ) -> None:
+        self._conn = conn
+        self._path = path
+        self._is_written = False
+        self.value: Mapping[str, Any] = known or {}
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        """Yield the present value for each attempt.
+
+        :raises climate_core.cloud.errors.Busy: all attempts failed
+        """
+        for _ in range(TRIES):
+            if not self.value:
+                self.value = PLACEMENT.read(self._conn, self._path)
+            yield self.value
+            if self._is_written:
+                return
+            self.value = {}
+        raise errors.Busy(f'Others always changed {self._path} meanwhile.')
+
+    def put(self, value: Mapping[str, Any]) -> None:
+        """Write a value, unless the provider has changed since the present one was read."""
+        body = {GENERATION: self.value[GENERATION], **value}
+        written = put_if_unchanged(self._conn, self._path, body)
         if written is not None:
-            return written
-        present = None
-    raise errors.Busy(f'Others always changed {path} meanwhile.')
+            self.value, self._is_written = written, True
 
 
 def put_if_unchanged(

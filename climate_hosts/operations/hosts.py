@@ -248,17 +248,31 @@ def remove_host(database: Database, conn: 'connections.Connection', host: hosts.
         enrolment.check_empty(conn, host.provider_id)
     before = database.write(_mark_leaving, host.id)
 
-    def is_ours(_aggregates: object = None) -> bool:
-        # Another request may have ended this, and the host may have been enrolled again.
-        return database.read(_is_leaving, host.id)
-
     for lane_id in host.lane_ids:
         with contextlib.suppress(errors.Gone):
-            lane_providers.clear_lane_if(conn, lane_id, is_ours)
-    if must_be_empty and is_ours():
+            _clear_lane(database, conn, host.id, lane_id)
+    if must_be_empty and database.read(_is_leaving, host.id):
         _check_may_leave(database, conn, before)
     isolation.update_isolation(database, conn, host.provider_id)
     database.write(_delete, host.id)
+
+
+def _clear_lane(
+    database: Database, conn: 'connections.Connection', host_id: int, lane_id: str
+) -> None:
+    """Close a lane of a host that is being removed.
+
+    Another request may have ended that, and the host may have been enrolled again.
+
+    :raises climate_core.cloud.errors.Busy: other processes always changed it first
+    """
+    for _ in range(placement.TRIES):
+        found = lane_providers.read_access(conn, lane_id)
+        if not database.read(_is_leaving, host_id):
+            return
+        if lane_providers.clear_unchanged(conn, lane_id, found):
+            return
+    raise errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
 
 
 def _check_may_leave(

@@ -10,8 +10,8 @@ checked is whether a server entered without a lease, the isolated aggregates of 
 stand in for a missing filter, and the nova.conf of this machine.
 """
 
+import contextlib
 import dataclasses
-import functools
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -44,15 +44,21 @@ def update_isolation(database: Database, conn: 'connections.Connection', provide
     """Add a host to the aggregate of the pools, or remove it, as its row in the database requires.
 
     The row is written before this is called. So any number of processes may enrol a host, remove
-    it and repair it at the same time, and each of them may die.
+    it and repair it at the same time, and each of them may die. The last of them wins: each reads
+    the generation first, then the row, and always writes. A process with an older row has an older
+    generation, fails to write and reads both again.
 
     :returns: whether it is isolated; not if Placement has no such provider
     """
-    is_isolated = functools.partial(database.read, must_be_isolated, provider_id)
-    try:
-        return placement.update_pool_aggregate(conn, provider_id, is_isolated)
-    except errors.Gone:
-        return False
+    is_isolated = False
+    with contextlib.suppress(errors.Gone):
+        part = placement.ProviderPart(conn, f'/resource_providers/{provider_id}/aggregates')
+        for present in part:
+            is_isolated = database.read(must_be_isolated, provider_id)
+            others = {*present['aggregates']} - {lanes.POOL}
+            part.put({'aggregates': sorted(others | {lanes.POOL} if is_isolated else others)})
+        return is_isolated
+    return False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -135,14 +135,15 @@ class TestFlavorsOfCapacity(HostLeasesTest):
         conn = self.cloud.service()
         for path in ('/resource_classes/CUSTOM_GOLD', '/traits/CUSTOM_FAST'):
             PLACEMENT.request(conn, 'PUT', path)
-        self._give('traits', lambda found: {'traits': [*found['traits'], 'CUSTOM_FAST']})
-        gold = {'CUSTOM_GOLD': {'total': 3}}
-        self._give('inventories', lambda found: {'inventories': {**found['inventories'], **gold}})
+        path = f'/resource_providers/{self.provider("host2")}'
+        traits = placement.ProviderPart(conn, f'{path}/traits')
+        for found in traits:
+            traits.put({'traits': [*found['traits'], 'CUSTOM_FAST']})
+        inventories = placement.ProviderPart(conn, f'{path}/inventories')
+        for found in inventories:
+            gold = {'CUSTOM_GOLD': {'total': 3}}
+            inventories.put({'inventories': {**found['inventories'], **gold}})
         HostRefresher(self.conf, self.world.database, self.cloud).refresh()
-
-    def _give(self, part, change):
-        path = f'/resource_providers/{self.provider("host2")}/{part}'
-        placement.update_provider(self.cloud.service(), path, change)
 
     def _lease(self, amount, **extra_specs):
         flavor = self.flavor['id']

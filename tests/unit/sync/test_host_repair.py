@@ -8,6 +8,7 @@ from climate_core.cloud.placement import PLACEMENT
 from climate_hosts import lane_providers, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.watch import repair as host_repair
+from tests.support import pools
 from tests.support.fakes import hypervisors
 
 
@@ -33,7 +34,7 @@ def test_repair_of_sound_hosts_does_nothing(hosts, repair):
 
 def test_mark_without_a_host_is_removed(hosts, repair):
     stray = hypervisors.add(hosts.state, 'cn3')
-    placement.update_pool_aggregate(hosts.conn, stray['id'], lambda: True)
+    pools.isolate(hosts.conn, stray['id'])
     (found,) = repair()
     assert (found.what, found.done) == (stray['id'], True)
     assert 'no pool has the host cn3' in found.wrong
@@ -54,7 +55,7 @@ def test_enrolment_that_was_cut_off_is_left_to_its_operator(hosts, repair):
 
 
 def test_host_without_its_mark_gets_it(hosts, repair):
-    placement.update_pool_aggregate(hosts.conn, hosts.read().provider_id, lambda: False)
+    pools.isolate(hosts.conn, hosts.read().provider_id, False)
     (found,) = repair()
     assert (found.what, found.action, found.done) == ('cn1', 'keep them off', True)
     assert hosts.in_pool() == {'cn1', 'cn2'}
@@ -112,14 +113,14 @@ def test_host_that_was_being_taken_out_is_left_to_its_operator(hosts, repair):
     hosts.state.faults.append(fault)
     with pytest.raises(Exception, match='503'):
         hosts.operations.delete_host(hosts.context, hosts.ids[0])
-    placement.update_pool_aggregate(hosts.conn, hosts.read().provider_id, lambda: False)
+    pools.isolate(hosts.conn, hosts.read().provider_id, False)
     (found,) = repair()
     assert (found.what, found.action) == ('cn1', None)
 
 
 def test_what_fails_is_told_and_the_rest_is_done(hosts):
     for number in (0, 1):
-        placement.update_pool_aggregate(hosts.conn, hosts.read(number).provider_id, lambda: False)
+        pools.isolate(hosts.conn, hosts.read(number).provider_id, False)
     hosts.state.faults.append({'method': 'PUT', 'path': 'aggregates', 'status': 503, 'count': 1})
     found = list(host_repair.HostRepair(hosts.database, hosts.conn, True).run())
     assert sorted(each.done for each in found) == [False, True]
