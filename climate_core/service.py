@@ -160,7 +160,7 @@ class ManagerService:
             self.database, list_services(self.plugins), executor.fast_starts.find_early_poll
         )
         pool = EventPool(self.database, executor.work, engine.workers, bulkhead)
-        self.metrics.count_waiting(lambda: pool.waiting)
+        self.metrics.watch_pool(pool)
         return Scheduler(self.database, self.clock, pool, engine.idle_seconds)
 
     def _create_preparation(self) -> StartPreparation | None:
