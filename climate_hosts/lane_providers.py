@@ -9,16 +9,14 @@ while all of them are reserved the lane is closed. The functions have the contra
 import dataclasses
 import uuid
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from climate_common import lanes
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import PLACEMENT
 from climate_hosts import placement
 from climate_hosts.placement import GENERATION
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 #: Sets aggregates without a generation, which each claim of a server changes.
 _WITHOUT_GENERATION: Final = '1.18'
@@ -38,7 +36,7 @@ class LaneAccess:
 
 
 def create_lane(
-    conn: 'connections.Connection',
+    conn: Connection,
     root: placement.Provider,
     number: int,
     lane_id: str | None = None,
@@ -71,7 +69,7 @@ def create_lane(
     return lane.id
 
 
-def _complete_lane(conn: 'connections.Connection', lane_id: str, generation: int | None) -> None:
+def _complete_lane(conn: Connection, lane_id: str, generation: int | None) -> None:
     """Create the inventory, trait and aggregates that a lane lacks.
 
     :param generation: of a lane that was just created and has nothing; None: read what it has
@@ -93,14 +91,12 @@ def _complete_lane(conn: 'connections.Connection', lane_id: str, generation: int
         traits.put({'traits': sorted({lanes.TRAIT, *found['traits']})})
 
 
-def read_access(conn: 'connections.Connection', lane_id: str) -> LaneAccess:
+def read_access(conn: Connection, lane_id: str) -> LaneAccess:
     """Return whose servers may take slots of a lane."""
     return LaneAccess(*placement.read_aggregates(conn, lane_id))
 
 
-def set_lane_aggregates(
-    conn: 'connections.Connection', lane_id: str, aggregates: Collection[str]
-) -> None:
+def set_lane_aggregates(conn: Connection, lane_id: str, aggregates: Collection[str]) -> None:
     """Set the aggregates of a lane: the reservation that may enter; empty: none may."""
     path = f'/resource_providers/{lane_id}/aggregates'
     response = PLACEMENT.send(
@@ -109,7 +105,7 @@ def set_lane_aggregates(
     errors.check_response(response, PLACEMENT.name)
 
 
-def is_open(conn: 'connections.Connection', lane_id: str) -> bool:
+def is_open(conn: Connection, lane_id: str) -> bool:
     """Return whether any servers may take slots of a lane."""
     inventories = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories', 'inventories')
     slots = inventories.get(lanes.SLOT, {})
@@ -119,7 +115,7 @@ def is_open(conn: 'connections.Connection', lane_id: str) -> bool:
 
 
 def set_slots(
-    conn: 'connections.Connection',
+    conn: Connection,
     lane_id: str,
     slots: int,
     *,
@@ -145,7 +141,7 @@ def set_slots(
 
 
 def open_lane(
-    conn: 'connections.Connection',
+    conn: Connection,
     lane_id: str,
     slots: int,
     aggregates: Collection[str],
@@ -161,7 +157,7 @@ def open_lane(
 
 
 def prepare_lane(
-    conn: 'connections.Connection', lane_id: str, slots: int, aggregates: Collection[str]
+    conn: Connection, lane_id: str, slots: int, aggregates: Collection[str]
 ) -> int | None:
     """Set the aggregates of a lane to those of a reservation; leave it closed until the start.
 
@@ -185,7 +181,7 @@ def prepare_lane(
 
 
 def _give_lane(
-    conn: 'connections.Connection', lane_id: str, aggregates: Collection[str], found: LaneAccess
+    conn: Connection, lane_id: str, aggregates: Collection[str], found: LaneAccess
 ) -> LaneAccess | None:
     """Set whose servers may enter a lane; None if it has changed since it was read."""
     if found.aggregates == {*aggregates}:
@@ -197,7 +193,7 @@ def _give_lane(
 
 
 def _put_slots(
-    conn: 'connections.Connection', lane_id: str, slots: int, is_open: bool, found: LaneAccess
+    conn: Connection, lane_id: str, slots: int, is_open: bool, found: LaneAccess
 ) -> LaneAccess | None:
     """Set the slots of a lane; None if it has changed since it was read."""
     body = {GENERATION: found.generation, 'inventories': _lane_inventories(slots, is_open)}
@@ -206,7 +202,7 @@ def _put_slots(
     return None if written is None else LaneAccess(written[GENERATION], found.aggregates)
 
 
-def close_lane(conn: 'connections.Connection', lane_id: str) -> list[str]:
+def close_lane(conn: Connection, lane_id: str) -> list[str]:
     """Close a lane to further servers; return the ids of the servers that are in it.
 
     Its aggregates go first: that needs no generation, so claims at the same time do not delay it.
@@ -217,7 +213,7 @@ def close_lane(conn: 'connections.Connection', lane_id: str) -> list[str]:
     return placement.list_consumers(conn, lane_id)
 
 
-def drain_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str) -> list[str]:
+def drain_lane(conn: Connection, lane_id: str, reservation_id: str) -> list[str]:
     """Close a lane to servers of a reservation; return the ids of the servers that are in it.
 
     The lane stays the reservation's, and no other reservation may open it, until this is called
@@ -239,7 +235,7 @@ def drain_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str
 
 
 def _close_if(
-    conn: 'connections.Connection',
+    conn: Connection,
     lane_id: str,
     own: Collection[str],
     aggregates: Collection[str],
@@ -267,7 +263,7 @@ def _close_if(
 
 
 def _close_unchanged(
-    conn: 'connections.Connection',
+    conn: Connection,
     lane_id: str,
     found: LaneAccess,
     aggregates: Collection[str],
@@ -290,7 +286,7 @@ def _close_unchanged(
 
 
 def clear_lane(
-    conn: 'connections.Connection', lane_id: str, aggregates: Collection[str]
+    conn: Connection, lane_id: str, aggregates: Collection[str]
 ) -> frozenset[str] | None:
     """Close a lane that is in one of these aggregates, and remove it from all.
 
@@ -303,12 +299,12 @@ def clear_lane(
     return cleared and cleared[0].aggregates
 
 
-def clear_unchanged(conn: 'connections.Connection', lane_id: str, found: LaneAccess) -> bool:
+def clear_unchanged(conn: Connection, lane_id: str, found: LaneAccess) -> bool:
     """Close a lane as :func:`clear_lane` does; False if it has changed since it was read."""
     return _close_unchanged(conn, lane_id, found, (), always_write=True) is not None
 
 
-def _close_slots(conn: 'connections.Connection', lane_id: str) -> None:
+def _close_slots(conn: Connection, lane_id: str) -> None:
     """Reserve all slots of a lane."""
 
     part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/inventories')
@@ -319,9 +315,7 @@ def _close_slots(conn: 'connections.Connection', lane_id: str) -> None:
         part.put({'inventories': wanted})
 
 
-def _release_lane(
-    conn: 'connections.Connection', lane_id: str, ended: str, generation: int
-) -> None:
+def _release_lane(conn: Connection, lane_id: str, ended: str, generation: int) -> None:
     """Remove the aggregates of a closed lane, unless a reservation has got it since."""
     known = {GENERATION: generation, 'aggregates': [ended]}
     part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/aggregates', known)
@@ -353,7 +347,7 @@ _TYPE: Final = 'CLIMATE_HOLD'
 _MAX_ALLOCATIONS: Final = 4096
 
 
-def claim_host(conn: 'connections.Connection', provider_id: str) -> bool:
+def claim_host(conn: Connection, provider_id: str) -> bool:
     """Claim a host; return whether it is claimed, which proves that nothing else is there.
 
     A host without memory in Placement, as a node of Ironic, cannot be claimed; nor can a host that
@@ -399,7 +393,7 @@ def claim_host(conn: 'connections.Connection', provider_id: str) -> bool:
     return False
 
 
-def release_host(conn: 'connections.Connection', provider_id: str) -> None:
+def release_host(conn: Connection, provider_id: str) -> None:
     """Release a host, if it is claimed."""
     there = placement.list_consumers(conn, provider_id)
     ours = {_id(provider_id, number) for number in range(_MAX_ALLOCATIONS)} if there else set()
@@ -407,7 +401,7 @@ def release_host(conn: 'connections.Connection', provider_id: str) -> None:
         _delete(conn, consumer)
 
 
-def _delete(conn: 'connections.Connection', consumer: str) -> None:
+def _delete(conn: Connection, consumer: str) -> None:
     response = PLACEMENT.send(conn, 'DELETE', f'/allocations/{consumer}')
     if response.status_code != 404:
         errors.check_response(response, PLACEMENT.name)

@@ -7,16 +7,14 @@ They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Compute AP
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.hypervisors import NOVA, list_all
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
-
-def find_hypervisors(conn: 'connections.Connection', name: str) -> list[dict[str, Any]]:
+def find_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
     """Return the hypervisors of this name: a node, or all nodes of a service.
 
     A node with the name comes before a service with it. The search for a node is one call. The
@@ -28,7 +26,7 @@ def find_hypervisors(conn: 'connections.Connection', name: str) -> list[dict[str
     return named or [node for node in list_all(conn) if node['service']['host'] == name]
 
 
-def _search_hypervisors(conn: 'connections.Connection', name: str) -> list[dict[str, Any]]:
+def _search_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
     query = {'hypervisor_hostname_pattern': name}
     try:
         return list(NOVA.read(conn, '/os-hypervisors/detail', 'hypervisors', query))
@@ -36,7 +34,7 @@ def _search_hypervisors(conn: 'connections.Connection', name: str) -> list[dict[
         return []
 
 
-def list_aggregates(conn: 'connections.Connection') -> Mapping[str, list[str]]:
+def list_aggregates(conn: Connection) -> Mapping[str, list[str]]:
     """Return the names of the host aggregates of each service host that is in one."""
     names: defaultdict[str, list[str]] = defaultdict(list)
     for aggregate in NOVA.read(conn, '/os-aggregates', 'aggregates'):
@@ -45,7 +43,7 @@ def list_aggregates(conn: 'connections.Connection') -> Mapping[str, list[str]]:
     return names
 
 
-def list_isolated_hosts(conn: 'connections.Connection', trait: str) -> set[str]:
+def list_isolated_hosts(conn: Connection, trait: str) -> set[str]:
     """Return the service hosts that are in a host aggregate whose servers must ask for a trait."""
     wanted = f'trait:{trait}'
     return {
@@ -56,9 +54,7 @@ def list_isolated_hosts(conn: 'connections.Connection', trait: str) -> set[str]:
     }
 
 
-def set_service_status(
-    conn: 'connections.Connection', service_id: str, reason: str | None
-) -> None:
+def set_service_status(conn: Connection, service_id: str, reason: str | None) -> None:
     """Enable a nova-compute, or disable it for a reason, so that no server is scheduled there.
 
     Facts: Compute API reference, ``PUT /os-services/{service_id}`` since 2.53.

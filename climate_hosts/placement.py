@@ -8,14 +8,12 @@ idempotent. Facts: Placement API reference, microversion 1.39.
 
 import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from climate_common import lanes
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import PLACEMENT, HostCapacity, read_trees
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 #: Maximum attempts of a write after conflicts of generations. Storms of claims took up to 9.
 TRIES: Final = 50
@@ -39,29 +37,29 @@ class Provider:
     root_id: str
 
 
-def find_provider(conn: 'connections.Connection', name: str) -> Provider | None:
+def find_provider(conn: Connection, name: str) -> Provider | None:
     """Find a provider by its name, which is unique; None if it does not exist."""
     return next(list_providers(conn, name=name), None)
 
 
-def has_provider(conn: 'connections.Connection', provider_id: str) -> bool:
+def has_provider(conn: Connection, provider_id: str) -> bool:
     """Return whether a provider with this id exists."""
     return any(list_providers(conn, uuid=provider_id))
 
 
-def list_lanes(conn: 'connections.Connection') -> list[Provider]:
+def list_lanes(conn: Connection) -> list[Provider]:
     """List the lanes of all hosts."""
     if PLACEMENT.send(conn, 'GET', f'/resource_classes/{lanes.HOST}').status_code == 404:
         return []
     return list(list_providers(conn, resources=f'{lanes.HOST}:1'))
 
 
-def list_pool(conn: 'connections.Connection') -> list[Provider]:
+def list_pool(conn: Connection) -> list[Provider]:
     """List the root providers of the hosts of all pools."""
     return list(list_providers(conn, member_of=lanes.POOL))
 
 
-def list_providers(conn: 'connections.Connection', **query: str) -> Iterator[Provider]:
+def list_providers(conn: Connection, **query: str) -> Iterator[Provider]:
     for row in PLACEMENT.read(conn, '/resource_providers', 'resource_providers', query):
         yield read_provider(row)
 
@@ -72,7 +70,7 @@ def read_provider(row: Mapping[str, Any]) -> Provider:
 
 
 def read_host_capacities(
-    conn: 'connections.Connection', provider_id: str | None = None, *, outside: bool = False
+    conn: Connection, provider_id: str | None = None, *, outside: bool = False
 ) -> dict[str, HostCapacity]:
     """Return the capacities of the hosts with lanes, by the id of the root provider; one call.
 
@@ -87,9 +85,7 @@ def read_host_capacities(
     return read_trees(summaries)
 
 
-def read_unit_limits(
-    conn: 'connections.Connection', host: HostCapacity
-) -> dict[str, tuple[int, int, int]]:
+def read_unit_limits(conn: Connection, host: HostCapacity) -> dict[str, tuple[int, int, int]]:
     """Return the limits of one server on a host; one call for each provider of the host.
 
     :returns: by resource class ``min_unit``, ``max_unit`` and ``step_size``, where these exclude
@@ -106,7 +102,7 @@ def read_unit_limits(
     return unit_limits
 
 
-def list_consumers(conn: 'connections.Connection', provider_id: str) -> list[str]:
+def list_consumers(conn: Connection, provider_id: str) -> list[str]:
     """List the consumers of a provider: ids of servers, and of migrations of servers.
 
     The consumers of a lane are the servers of its reservation.
@@ -117,9 +113,7 @@ def list_consumers(conn: 'connections.Connection', provider_id: str) -> list[str
     return sorted(allocations)
 
 
-def read_allocations(
-    conn: 'connections.Connection', provider_id: str
-) -> dict[str, dict[str, int]]:
+def read_allocations(conn: Connection, provider_id: str) -> dict[str, dict[str, int]]:
     """Return the allocations of a provider: consumer -> resource class -> amount."""
     allocations = PLACEMENT.read(
         conn, f'/resource_providers/{provider_id}/allocations', 'allocations'
@@ -127,7 +121,7 @@ def read_allocations(
     return {consumer: dict(row['resources']) for consumer, row in allocations.items()}
 
 
-def list_ordinary(conn: 'connections.Connection', host: HostCapacity) -> list[str]:
+def list_ordinary(conn: Connection, host: HostCapacity) -> list[str]:
     """List the consumers of a host that have no slot of its lanes.
 
     Consumers that come or leave during the call are not listed. It sends two requests, and one for
@@ -140,16 +134,14 @@ def list_ordinary(conn: 'connections.Connection', host: HostCapacity) -> list[st
     return sorted({*before} & {*after} - inside)
 
 
-def read_aggregates(
-    conn: 'connections.Connection', provider_id: str
-) -> tuple[int, frozenset[str]]:
+def read_aggregates(conn: Connection, provider_id: str) -> tuple[int, frozenset[str]]:
     """Return the generation and the aggregates of a provider."""
     response = PLACEMENT.send(conn, 'GET', f'/resource_providers/{provider_id}/aggregates')
     aggregates = errors.read_response(response, PLACEMENT.name, 'aggregates')
     return response.json()[GENERATION], frozenset(aggregates)
 
 
-def is_in_pool(conn: 'connections.Connection', provider_id: str) -> bool:
+def is_in_pool(conn: Connection, provider_id: str) -> bool:
     """Return whether a host rejects ordinary servers."""
     return lanes.POOL in read_aggregates(conn, provider_id)[1]
 
@@ -166,7 +158,7 @@ class ProviderPart:
     """
 
     def __init__(
-        self, conn: 'connections.Connection', path: str, known: Mapping[str, Any] | None = None
+        self, conn: Connection, path: str, known: Mapping[str, Any] | None = None
     ) -> None:
         self._conn = conn
         self._path = path
@@ -196,7 +188,7 @@ class ProviderPart:
 
 
 def put_if_unchanged(
-    conn: 'connections.Connection', path: str, body: Mapping[str, Any]
+    conn: Connection, path: str, body: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Set a part of a provider; return None if its generation is not that of the body."""
     response = PLACEMENT.send(conn, 'PUT', path, body)

@@ -7,15 +7,12 @@ reference, ``/flavors``, ``/flavors/{id}/os-extra_specs`` and ``/flavors/{id}/os
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from climate_common import lanes
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.flavors import get, list_all
 from climate_core.cloud.servers import NOVA
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,7 +29,7 @@ class PrivateFlavor:
     disk_gb: int
 
 
-def exists(conn: 'connections.Connection', flavor_id: str) -> bool:
+def exists(conn: Connection, flavor_id: str) -> bool:
     """Return whether these rights see a flavor."""
     try:
         get(conn, flavor_id)
@@ -42,7 +39,7 @@ def exists(conn: 'connections.Connection', flavor_id: str) -> bool:
 
 
 def create_private(
-    conn: 'connections.Connection',
+    conn: Connection,
     flavor: PrivateFlavor,
     extra_specs: Mapping[str, str],
     project_ids: Collection[str],
@@ -66,7 +63,7 @@ def create_private(
         _grant_access(conn, path, project_id)
 
 
-def _create(conn: 'connections.Connection', flavor: PrivateFlavor) -> None:
+def _create(conn: Connection, flavor: PrivateFlavor) -> None:
     body = {
         'id': flavor.id,
         'name': flavor.id,
@@ -82,7 +79,7 @@ def _create(conn: 'connections.Connection', flavor: PrivateFlavor) -> None:
         return
 
 
-def _grant_access(conn: 'connections.Connection', path: str, project_id: str) -> None:
+def _grant_access(conn: Connection, path: str, project_id: str) -> None:
     try:
         NOVA.request(conn, 'POST', f'{path}/action', {'addTenantAccess': {'tenant': project_id}})
     except errors.Busy:
@@ -90,7 +87,7 @@ def _grant_access(conn: 'connections.Connection', path: str, project_id: str) ->
         return
 
 
-def delete(conn: 'connections.Connection', flavor_id: str) -> None:
+def delete(conn: Connection, flavor_id: str) -> None:
     """Delete a flavor; it is no error if it does not exist. Its servers keep their capacity."""
     try:
         NOVA.request(conn, 'DELETE', f'/flavors/{flavor_id}')
@@ -98,7 +95,7 @@ def delete(conn: 'connections.Connection', flavor_id: str) -> None:
         return
 
 
-def list_reservation_flavors(conn: 'connections.Connection') -> Iterator[str]:
+def list_reservation_flavors(conn: Connection) -> Iterator[str]:
     """Yield the ids of the private flavors of reservations, which equal those of the reservations.
 
     One call for each thousand flavors.

@@ -10,13 +10,14 @@ import ipaddress
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import (
@@ -29,9 +30,6 @@ from climate_core.operations.remote import remote_for_operators
 from climate_core.operations.services import ServiceConnector
 from climate_core.packages import PoolCheck
 from climate_networks import cloud, db, policies, tables, units
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 
 @dataclasses.dataclass
@@ -86,7 +84,7 @@ class FloatingIpOperations:
         self.database.write(_delete_floatingip, floating_ip_id)
 
 
-def _check_external_network(conn: 'connections.Connection', network_id: str) -> None:
+def _check_external_network(conn: Connection, network_id: str) -> None:
     """Reject a network that does not exist, or has no floating IPs."""
     field = 'floating_network_id'
     try:
@@ -194,9 +192,7 @@ class NetworkOperations:
         self.database.write(db.SEGMENTS.set_private, name, private)
 
 
-def _check_segments_free(
-    conn: 'connections.Connection', wanted: Sequence[units.Segment], field: str
-) -> None:
+def _check_segments_free(conn: Connection, wanted: Sequence[units.Segment], field: str) -> None:
     """Reject segments that Neutron does not know, chooses for other projects, or uses.
 
     :param wanted: all of the same physical network
@@ -261,9 +257,7 @@ def _delete_segment(session: orm.Session, network_id: int) -> None:
     db.SEGMENTS.delete(session, network_id)
 
 
-def _find_in_ranges(
-    conn: 'connections.Connection', segments: Iterable[units.Segment]
-) -> Iterator[str]:
+def _find_in_ranges(conn: Connection, segments: Iterable[units.Segment]) -> Iterator[str]:
     """Yield which segments Neutron chooses for other projects; one call."""
     ranges, project_id = cloud.list_segment_ranges(conn), str(conn.current_project_id)
     for segment in segments:
@@ -285,9 +279,7 @@ class AddressCheck(PoolCheck):
         'tags by which Climate finds the floating IPs of leases.'
     )
 
-    def find_problems(
-        self, database: Database, conn: 'connections.Connection'
-    ) -> list[str] | None:
+    def find_problems(self, database: Database, conn: Connection) -> list[str] | None:
         """Return what is wrong with registered addresses, one call for each network."""
         registered: dict[str, list[str]] = defaultdict(list)
         for unit in db.FLOATING_IPS.iterate_all(database):
@@ -318,9 +310,7 @@ class SegmentCheck(PoolCheck):
         'network_vlan_ranges and its like.'
     )
 
-    def find_problems(
-        self, database: Database, conn: 'connections.Connection'
-    ) -> list[str] | None:
+    def find_problems(self, database: Database, conn: Connection) -> list[str] | None:
         """Return which registered segments other projects have, or may get.
 
         One call for each physical network, and one for the ranges.

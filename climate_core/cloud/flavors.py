@@ -6,17 +6,15 @@ They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Compute AP
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib import parse
 
 from climate_common import amounts
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.servers import NOVA
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
-
-def get(conn: 'connections.Connection', flavor_id: str) -> dict[str, Any]:
+def get(conn: Connection, flavor_id: str) -> dict[str, Any]:
     """Return a flavor as the API shows it; without ``extra_specs`` if they are hidden.
 
     :raises climate_core.cloud.errors.Gone: these rights see no such flavor
@@ -26,7 +24,7 @@ def get(conn: 'connections.Connection', flavor_id: str) -> dict[str, Any]:
     return flavor
 
 
-def list_all(conn: 'connections.Connection') -> list[dict[str, Any]]:
+def list_all(conn: Connection) -> list[dict[str, Any]]:
     """Return all flavors, including private ones, one call for each thousand."""
     return list(NOVA.pages(conn, '/flavors/detail', 'flavors', {'is_public': 'None'}))
 

@@ -8,13 +8,11 @@ API reference, microversion 1.39.
 
 import dataclasses
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from climate_common import lanes
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.services import Service
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 #: Since 1.26 all of an inventory may be reserved; since 1.39 ``member_of`` takes several.
 PLACEMENT = Service('Placement', 'placement', microversion='1.39')
@@ -106,7 +104,7 @@ def _read_capacity(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostCapa
     )
 
 
-def read_ordinary_capacities(conn: 'connections.Connection') -> dict[str, HostCapacity]:
+def read_ordinary_capacities(conn: Connection) -> dict[str, HostCapacity]:
     """Return the hosts that accept ordinary servers, by the id of the root provider; one call."""
     query = {
         'resources': 'MEMORY_MB:1',
@@ -117,7 +115,7 @@ def read_ordinary_capacities(conn: 'connections.Connection') -> dict[str, HostCa
     return read_trees(summaries)
 
 
-def list_ordinary_roots(conn: 'connections.Connection') -> list[str]:
+def list_ordinary_roots(conn: Connection) -> list[str]:
     """List the root providers of :func:`read_ordinary_capacities`, and full ones; one call.
 
     A full provider is in no candidate, and so in no summary. Facts: Placement API reference,
@@ -128,7 +126,7 @@ def list_ordinary_roots(conn: 'connections.Connection') -> list[str]:
     return [row['uuid'] for row in rows if row['uuid'] == row['root_provider_uuid']]
 
 
-def create_names(conn: 'connections.Connection') -> None:
+def create_names(conn: Connection) -> None:
     """Create the resource classes and the trait of lanes."""
     for name in (lanes.SLOT, lanes.HOST):
         PLACEMENT.request(conn, 'PUT', f'/resource_classes/{name}')

@@ -12,17 +12,17 @@ from keystoneauth1 import exceptions as ksa
 
 from climate_core import exceptions
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 
 if TYPE_CHECKING:
     import requests
 
-    from climate_core.cloud import connections
 
 #: Items per page; the limit of the services themselves is 1000 by default.
 PAGE = 1000
 
 
-def check_project(conn: 'connections.Connection', project_id: str | None, what: str) -> None:
+def check_project(conn: Connection, project_id: str | None, what: str) -> None:
     """Raise Gone if a resource belongs to another project; administrators see those, too.
 
     :param project_id: the project of the resource; None: its service hides it from these rights
@@ -102,7 +102,7 @@ class Service:
 
     def send(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         method: str,
         path: str,
         body: Mapping[str, Any] | Sequence[str] | None = None,
@@ -141,7 +141,7 @@ class Service:
 
     def request(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         method: str,
         path: str,
         body: Mapping[str, Any] | None = None,
@@ -151,7 +151,7 @@ class Service:
 
     def read(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         path: str,
         name: str | None = None,
         query: Mapping[str, Any] | None = None,
@@ -163,7 +163,7 @@ class Service:
 
     def pages(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         path: str,
         name: str,
         query: Mapping[str, Any],
@@ -185,9 +185,7 @@ class Service:
                 return
             marker = {'marker': page[-1]['id']}
 
-    def check_zone(
-        self, conn: 'connections.Connection', zone: str, *, is_available: bool = False
-    ) -> None:
+    def check_zone(self, conn: Connection, zone: str, *, is_available: bool = False) -> None:
         """Check that Nova or Cinder has an availability zone.
 
         The check passes where a policy hides the zones.
@@ -208,7 +206,7 @@ class Service:
             f'not {zone}.'
         )
 
-    def is_offered(self, conn: 'connections.Connection') -> bool:
+    def is_offered(self, conn: Connection) -> bool:
         """Return whether the cloud has an endpoint of the service."""
         with errors.translated(self.name):
             try:

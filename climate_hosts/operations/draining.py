@@ -20,6 +20,7 @@ from sqlalchemy import orm
 from climate_common import words
 from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors, servers
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import read_ordinary_capacities
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.plugins.common_pool.server_placement import (
@@ -34,7 +35,7 @@ from climate_hosts.db import hosts as db
 from climate_hosts.db.host_reservations import SharedHost
 
 if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connections
+    from climate_core.cloud import Cloud
 
 LOG = log.getLogger(__name__)
 
@@ -61,7 +62,7 @@ _FALSE: Final = frozenset({'', 'false', '0', 'no', 'off', 'f', 'n'})
 class Hypervisors:
     """The hypervisors of the cloud, by the ids of their root providers; one call per thousand."""
 
-    def __init__(self, conn: 'connections.Connection') -> None:
+    def __init__(self, conn: Connection) -> None:
         self._conn = conn
         self._found = {node['id']: node for node in hypervisors.list_all(conn)}
 
@@ -100,16 +101,14 @@ class Hypervisors:
                 )
 
 
-def read_candidates(
-    conn: 'connections.Connection', found: Iterable[SharedHost]
-) -> Iterator[CandidateHost]:
+def read_candidates(conn: Connection, found: Iterable[SharedHost]) -> Iterator[CandidateHost]:
     """Yield hosts with their servers; without hosts that Placement lacks by now."""
     for host in found:
         with contextlib.suppress(errors.Gone):
             yield read_candidate(conn, host)
 
 
-def read_candidate(conn: 'connections.Connection', host: SharedHost) -> CandidateHost:
+def read_candidate(conn: Connection, host: SharedHost) -> CandidateHost:
     """Return a host with its servers; two calls, and one for an empty host.
 
     :raises climate_core.cloud.errors.Gone: Placement does not have the host any more
@@ -123,7 +122,7 @@ def read_candidate(conn: 'connections.Connection', host: SharedHost) -> Candidat
     return CandidateHost(id=host.id, name=host.name, servers=found)
 
 
-def live_migrate(conn: 'connections.Connection', server_id: str) -> None:
+def live_migrate(conn: Connection, server_id: str) -> None:
     """Request to move a server to a host that Nova chooses; a rejection is logged."""
     try:
         servers.act(conn, server_id, 'os-migrateLive', _LIVE_MIGRATION)
@@ -217,7 +216,7 @@ class HostDrainer(Worker):
                 LOG.warning('%s is not emptied: %s', host.name, exc)
         return _POLL_SECONDS
 
-    def _step(self, conn: 'connections.Connection', host: SharedHost) -> None:
+    def _step(self, conn: Connection, host: SharedHost) -> None:
         left = read_candidate(conn, host).servers
         if not left:
             if self._database.write(_complete_draining, host.id):

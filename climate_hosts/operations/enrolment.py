@@ -11,7 +11,7 @@ for minutes when a lane is gone.
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oslo_config import cfg
 from oslo_db import exception as db_exc
@@ -20,6 +20,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import create_names
 from climate_core.db.engine import DATABASE_ERRORS, Database, signal
 from climate_core.lease import unit_properties
@@ -33,9 +34,6 @@ from climate_hosts.operations import draining
 from climate_hosts.watch import isolation
 from climate_hosts.watch.refresh import read_node
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
 LOG = log.getLogger(__name__)
 
 #: The hypervisor_type of the nodes of Ironic, which take one server.
@@ -45,7 +43,7 @@ _IRONIC = 'ironic'
 def enrol(
     conf: cfg.ConfigOpts,
     database: Database,
-    conn: 'connections.Connection',
+    conn: Connection,
     values: Mapping[str, Any],
     pause: Callable[[float], None],
 ) -> int:
@@ -160,7 +158,7 @@ def check_empty_request(values: Mapping[str, Any]) -> None:
 def _check_movable(
     conf: cfg.ConfigOpts,
     database: Database,
-    conn: 'connections.Connection',
+    conn: Connection,
     node: Mapping[str, Any],
 ) -> None:
     """Reject a host whose servers cannot be moved, or do not fit on other hosts."""
@@ -184,9 +182,7 @@ def _check_movable(
         ) from exc
 
 
-def _check_ready(
-    conn: 'connections.Connection', name: str, provider_id: str, may_have_servers: bool
-) -> None:
+def _check_ready(conn: Connection, name: str, provider_id: str, may_have_servers: bool) -> None:
     """Reject a host that Placement lacks yet, or that has servers and may have none."""
     if not placement.has_provider(conn, provider_id):
         raise exceptions.UnknownHost(
@@ -198,7 +194,7 @@ def _check_ready(
         check_empty(conn, provider_id)
 
 
-def check_empty(conn: 'connections.Connection', provider_id: str) -> None:
+def check_empty(conn: Connection, provider_id: str) -> None:
     """Reject a host that has servers; a host that is gone has none."""
     try:
         found = placement.list_consumers(conn, provider_id)
@@ -212,7 +208,7 @@ def check_empty(conn: 'connections.Connection', provider_id: str) -> None:
 
 
 def _create_lanes(
-    conf: cfg.ConfigOpts, conn: 'connections.Connection', node: Mapping[str, Any]
+    conf: cfg.ConfigOpts, conn: Connection, node: Mapping[str, Any]
 ) -> tuple[str, ...]:
     create_names(conn)
     count = 1 if node['hypervisor_type'] == _IRONIC else conf.hosts.lanes_per_host
@@ -286,7 +282,7 @@ def _is_enrolling(session: orm.Session, host_id: int) -> bool:
 
 
 def _abandon(
-    database: Database, conn: 'connections.Connection', host_id: int, name: str, provider_id: str
+    database: Database, conn: Connection, host_id: int, name: str, provider_id: str
 ) -> bool:
     """Let ordinary servers onto a host again, unless it is enrolled or another request has it.
 

@@ -14,7 +14,7 @@ import datetime
 import functools
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from oslo_config import cfg
 from oslo_log import log
@@ -24,6 +24,7 @@ from stevedore import driver
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.db.engine import Clock, Database
 from climate_core.lease import model, states
 from climate_core.lease.events import queue
@@ -51,9 +52,6 @@ from climate_hosts.operations.draining import (
     read_candidates,
 )
 from climate_hosts.watch import isolation
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -146,7 +144,7 @@ class EvacuationPlanner:
         progress = {UNTIL: until.isoformat()}
         return queue.drain_hosts_for(lease, progress, asked.lasts, draft.wait_reason, draft.now)
 
-    def connect(self) -> 'connections.Connection':
+    def connect(self) -> Connection:
         """Return the connection with the rights of the service."""
         assert self.cloud is not None, 'there are hosts'  # nosec B101 # for mypy: it holds already
         return self.cloud.service()

@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from oslo_config import cfg
 from oslo_log import log
@@ -21,6 +21,7 @@ from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
 from climate_core.db import allocations
 from climate_core.db.engine import Database
@@ -33,9 +34,6 @@ from climate_hosts.db import hosts as db
 from climate_hosts.operations import enrolment
 from climate_hosts.watch import isolation
 from climate_hosts.watch.refresh import read_node, write_node
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -233,7 +231,7 @@ def _check_settled(host: hosts.Host) -> None:
         )
 
 
-def remove_host(database: Database, conn: 'connections.Connection', host: hosts.Host) -> None:
+def remove_host(database: Database, conn: Connection, host: hosts.Host) -> None:
     """Remove a host from its pool; raises the errors of ``HostOperations.delete_host``."""
     hosts.check_awake(host)
     if hosts.has_failed_to_wake(host):
@@ -257,9 +255,7 @@ def remove_host(database: Database, conn: 'connections.Connection', host: hosts.
     database.write(_delete, host.id)
 
 
-def _clear_lane(
-    database: Database, conn: 'connections.Connection', host_id: int, lane_id: str
-) -> None:
+def _clear_lane(database: Database, conn: Connection, host_id: int, lane_id: str) -> None:
     """Close a lane of a host that is being removed.
 
     Another request may have ended that, and the host may have been enrolled again.
@@ -275,9 +271,7 @@ def _clear_lane(
     raise errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
 
 
-def _check_may_leave(
-    database: Database, conn: 'connections.Connection', before: hosts.Host
-) -> None:
+def _check_may_leave(database: Database, conn: Connection, before: hosts.Host) -> None:
     """Reject the removal of a host that has servers, and restore its row."""
     try:
         enrolment.check_empty(conn, before.provider_id)
@@ -287,7 +281,7 @@ def _check_may_leave(
         raise
 
 
-def _is_isolated(conn: 'connections.Connection', host: hosts.Host) -> bool:
+def _is_isolated(conn: Connection, host: hosts.Host) -> bool:
     try:
         return placement.is_in_pool(conn, host.provider_id)
     except errors.Gone:

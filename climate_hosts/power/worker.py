@@ -24,6 +24,7 @@ from oslo_log import log
 
 from climate_common import dates
 from climate_core.cloud import errors, hypervisors, volumes
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.threads import PeriodicWorker
@@ -34,7 +35,7 @@ from climate_hosts.power.drivers import PowerDriver, PowerError
 from climate_hosts.power.states import PowerHost, PowerState
 
 if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connections
+    from climate_core.cloud import Cloud
 
 LOG = log.getLogger(__name__)
 
@@ -139,7 +140,7 @@ class HostPower(PeriodicWorker):
 
     def _find_able(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         hosts: Iterable[PowerHost],
         services: Mapping[str, _Service],
     ) -> set[int]:
@@ -176,7 +177,7 @@ class HostPower(PeriodicWorker):
 
     def _repair(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         hosts: Iterable[PowerHost],
         services: Mapping[str, _Service],
     ) -> None:
@@ -191,7 +192,7 @@ class HostPower(PeriodicWorker):
 
     def _step_all(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         hosts: Sequence[PowerHost],
         services: Mapping[str, _Service] | None,
         now: datetime.datetime,
@@ -215,7 +216,7 @@ class HostPower(PeriodicWorker):
 
     def _step(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         host: PowerHost,
         service: _Service,
         now: datetime.datetime,
@@ -237,7 +238,7 @@ class HostPower(PeriodicWorker):
 
     def _switch_off(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         host: PowerHost,
         service: _Service,
         now: datetime.datetime,
@@ -276,7 +277,7 @@ class HostPower(PeriodicWorker):
         ):
             LOG.info('%s sleeps', host.name)
 
-    def _cancel(self, conn: 'connections.Connection', host: PowerHost, service: _Service) -> None:
+    def _cancel(self, conn: Connection, host: PowerHost, service: _Service) -> None:
         """Leave a host on that has something on it."""
         lane_providers.release_host(conn, host.provider_id)
         _enable(conn, service)
@@ -285,7 +286,7 @@ class HostPower(PeriodicWorker):
 
     def _watch(
         self,
-        _conn: 'connections.Connection',
+        _conn: Connection,
         host: PowerHost,
         service: _Service,
         _now: datetime.datetime,
@@ -297,7 +298,7 @@ class HostPower(PeriodicWorker):
 
     def _switch_on(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         host: PowerHost,
         service: _Service,
         now: datetime.datetime,
@@ -365,7 +366,7 @@ def _is_disabled_for_power(service: _Service) -> bool:
     return _is_disabled(service) and service.get('disabled_reason') == states.DISABLED_REASON
 
 
-def _enable(conn: 'connections.Connection', service: _Service) -> None:
+def _enable(conn: Connection, service: _Service) -> None:
     """Enable a nova-compute that is disabled because its host is powered off."""
     if _is_disabled_for_power(service):
         nova.set_service_status(conn, service['id'], None)

@@ -14,13 +14,14 @@ import contextlib
 import dataclasses
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from oslo_config import cfg
 from sqlalchemy import orm
 
 from climate_common import lanes
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import Database
 from climate_core.packages import PoolCheck
@@ -28,9 +29,6 @@ from climate_hosts import nova, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.db.tables import HOSTS
 from climate_hosts.hosts import Host, State
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 _POOL_FILTER: Final = 'PoolFilter'
 _FILTER_OPTIONS: Final = [
@@ -40,7 +38,7 @@ _FILTER_OPTIONS: Final = [
 _ISOLATION_OPTION: Final = cfg.BoolOpt('enable_isolated_aggregate_filtering', default=False)
 
 
-def update_isolation(database: Database, conn: 'connections.Connection', provider_id: str) -> bool:
+def update_isolation(database: Database, conn: Connection, provider_id: str) -> bool:
     """Add a host to the aggregate of the pools, or remove it, as its row in the database requires.
 
     The row is written before this is called. So any number of processes may enrol a host, remove
@@ -75,7 +73,7 @@ class PoolCapacity:
     hidden: frozenset[str]
 
 
-def read_capacity(conn: 'connections.Connection', hosts: Iterable[Host]) -> PoolCapacity:
+def read_capacity(conn: Connection, hosts: Iterable[Host]) -> PoolCapacity:
     """Read the capacity of hosts from Placement.
 
     One request, one more if some of the hosts take ordinary servers, one for each host that the
@@ -97,7 +95,7 @@ def read_capacity(conn: 'connections.Connection', hosts: Iterable[Host]) -> Pool
 
 
 def find_problems(
-    database: Database, conn: 'connections.Connection', files: Sequence[str] | None = None
+    database: Database, conn: Connection, files: Sequence[str] | None = None
 ) -> list[str] | None:
     """Return what is wrong, or may be; None if no pool has a host.
 
@@ -129,7 +127,7 @@ def _find_hidden(hidden: Collection[str], everything: Sequence[Host]) -> Iterato
 
 
 def _find_unreserved(
-    conn: 'connections.Connection',
+    conn: Connection,
     present: Sequence[Host],
     capacities: Mapping[str, HostCapacity],
 ) -> Iterator[str]:
@@ -148,15 +146,13 @@ def _find_unreserved(
         )
 
 
-def _has_unreserved(conn: 'connections.Connection', capacity: HostCapacity) -> bool:
+def _has_unreserved(conn: Connection, capacity: HostCapacity) -> bool:
     if not any(capacity.used.values()):
         return False
     return capacity.has_only_ordinary or bool(placement.list_ordinary(conn, capacity))
 
 
-def _find_without_aggregate(
-    conn: 'connections.Connection', present: Sequence[Host]
-) -> Iterator[str]:
+def _find_without_aggregate(conn: Connection, present: Sequence[Host]) -> Iterator[str]:
     behind = nova.list_isolated_hosts(conn, lanes.TRAIT)
     # Shared ones take ordinary servers again.
     found = sorted({host.service_name for host in present if not host.is_shared} - behind)
@@ -222,7 +218,5 @@ class HostCheck(PoolCheck):
         'it. Look at the nova.conf of each.'
     )
 
-    def find_problems(
-        self, database: Database, conn: 'connections.Connection'
-    ) -> list[str] | None:
+    def find_problems(self, database: Database, conn: Connection) -> list[str] | None:
         return find_problems(database, conn)

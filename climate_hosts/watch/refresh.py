@@ -15,6 +15,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.lease import unit_properties
@@ -24,7 +25,7 @@ from climate_hosts.db import hosts as db
 from climate_hosts.watch import isolation, repair
 
 if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connections
+    from climate_core.cloud import Cloud
 
 LOG = log.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class HostRefresher(PeriodicWorker):
 
     def _judge(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         host: hosts.Host,
         capacity: HostCapacity | None,
         outside: Mapping[str, HostCapacity],
@@ -145,7 +146,7 @@ class HostRefresher(PeriodicWorker):
 
 
 def read_nodes(
-    conn: 'connections.Connection',
+    conn: Connection,
     listed: Iterable[Mapping[str, Any]],
     capacities: Mapping[str, HostCapacity],
     units: Mapping[str, Mapping[str, Sequence[int]]],
@@ -175,7 +176,7 @@ def read_nodes(
 
 
 def read_node(
-    conn: 'connections.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
+    conn: Connection, listed: Iterable[Mapping[str, Any]], provider_id: str
 ) -> unit_properties.Node | None:
     """Describe one host; None if Placement does not have it."""
     capacities = placement.read_host_capacities(conn, provider_id)

@@ -29,6 +29,7 @@ from sqlalchemy import orm
 
 from climate_common import lanes
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import create_names
 from climate_core.db import leases, reservations, sql, store
 from climate_core.db.engine import Database
@@ -46,7 +47,7 @@ from climate_hosts.hosts import Host
 from climate_hosts.watch import isolation
 
 if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connections
+    from climate_core.cloud import Cloud
 
 _NOT_IN_PLACEMENT: Final = 'Placement has it no more: delete it'
 _CAUSE: Final = Cause(stuck_leases.REPAIR)
@@ -64,7 +65,7 @@ class HostRepair:
     def __init__(
         self,
         database: Database,
-        conn: 'connections.Connection',
+        conn: Connection,
         yes: bool,
     ) -> None:
         self._database = database
@@ -171,7 +172,7 @@ class HostRepair:
 
 def close_stale_lanes(
     database: Database,
-    conn: 'connections.Connection',
+    conn: Connection,
     hosts: Mapping[int, Host],
     opened: Collection[str],
 ) -> Iterator[str]:
@@ -208,9 +209,7 @@ def close_stale_lanes(
             yield f'Host {name} was open to reservation {closed_to}, which is over'
 
 
-def _clear_lane(
-    conn: 'connections.Connection', lane_id: str, reservation_ids: Collection[str]
-) -> str | None:
+def _clear_lane(conn: Connection, lane_id: str, reservation_ids: Collection[str]) -> str | None:
     """Close a lane if it is open to one of some reservations; return its id."""
     ids = {
         lanes.reservation_aggregate(reservation_id): reservation_id
@@ -224,7 +223,7 @@ def _clear_lane(
 
 
 def find_unexplained_lanes(
-    database: Database, conn: 'connections.Connection', host: Host
+    database: Database, conn: Connection, host: Host
 ) -> Iterator[tuple[str, frozenset[str]]]:
     """Return the lanes of a host with aggregates of a reservation that has ended or is unknown.
 
@@ -251,7 +250,7 @@ def find_unexplained_lanes(
 
 
 def recreate_lanes(
-    database: Database, conn: 'connections.Connection', host: Host, lost: Collection[int]
+    database: Database, conn: Connection, host: Host, lost: Collection[int]
 ) -> None:
     """Recreate lanes of a host, and have the leases open them that have them now.
 
@@ -280,16 +279,14 @@ def _record_lanes(
             store.save(session, lease, change, now, _CAUSE)
 
 
-def find_stale_flavors(database: Database, conn: 'connections.Connection') -> Iterator[str]:
+def find_stale_flavors(database: Database, conn: Connection) -> Iterator[str]:
     """Yield the ids of flavors whose reservation has ended or does not exist."""
     present = private_flavors.list_reservation_flavors(conn)
     while chunk := {*islice(present, _CHUNK_SIZE)}:
         yield from sorted(chunk - database.read(reservations.filter_holding, chunk))
 
 
-def repair_flavors(
-    database: Database, conn: 'connections.Connection', yes: bool
-) -> Iterator[RepairResult]:
+def repair_flavors(database: Database, conn: Connection, yes: bool) -> Iterator[RepairResult]:
     """Delete stale flavors, or report that they would be deleted.
 
     :param yes: whether to delete them
