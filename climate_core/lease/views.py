@@ -7,7 +7,6 @@ Blazar read them. All times are UTC. Nothing shows the owner's trust, the secret
 the engine's claims and attempts.
 """
 
-import functools
 import operator
 from collections.abc import Mapping
 from datetime import UTC
@@ -87,17 +86,11 @@ def visible_params(one: model.Reservation | model.ReservationSummary) -> dict[st
 
 def _allocation_fields(one: model.Reservation | model.ReservationSummary) -> dict[str, Any]:
     """Return the allocations of a reservation, by the names that users know."""
-    view = None if one.unit_kind is None else _views_by_unit_kind().get(one.unit_kind)
-    return {} if view is None else view(one)
-
-
-@functools.cache
-def _views_by_unit_kind() -> dict[str, packages.ReservationView]:
-    return {
-        kind: view
-        for package in packages.list_packages()
-        for kind, view in package.list_reservation_views().items()
-    }
+    fields: dict[str, Any] = {}
+    if one.unit_kind is not None:
+        for package in packages.list_packages():
+            fields |= package.view_allocations(one)
+    return fields
 
 
 def common_event(one: model.Event | model.EventSummary) -> dict[str, Any]:
