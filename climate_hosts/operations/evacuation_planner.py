@@ -164,4 +164,4 @@ class EvacuationPlanner:
                 failure = exc
         if len(up) <= len(looked):
             raise failure
-        raise CannotDrainHosts(f'{failure} Those with more servers were not looked at.')
+        raise CannotDrainHosts(f'{failure} Those with more servers were not checked.')

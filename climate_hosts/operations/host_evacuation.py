@@ -231,7 +231,7 @@ class _EvacuationPass:
     def _move(self, idle: Sequence[str], left: int, leases: int) -> None:
         """Request to move servers, as many concurrently as this lease may have moved.
 
-        :param idle: the ids of servers that are to be moved and are not on their way
+        :param idle: the ids of servers that are to be moved and do not move yet
         :param left: the number of servers that are to leave its hosts
         :param leases: the number of leases for which hosts are being evacuated
         """

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-_RELEASED: Final = 'A lease that runs gave it up. It is looked at for servers that are left.'
+_RELEASED: Final = 'A lease that runs gave it up. Climate checks it for servers that are left.'
 
 
 @dataclasses.dataclass

@@ -12,7 +12,7 @@ from climate_core.lease import events, history, states
 _BEFORE_END: dict[str, Any] = {
     **common.DATE,
     'type': ['string', 'null'],
-    'description': 'When the coming end is told. ' + common.DATE['description'],
+    'description': 'When the notice before the end is sent. ' + common.DATE['description'],
 }
 _EVENT: dict[str, Any] = {
     **common.closed(
@@ -92,7 +92,7 @@ OPTIONS: dict[str, Any] = {
         'type': 'array',
         'maxItems': limits.START_NOTICES,
         'items': {'type': 'integer', 'minimum': 1, 'maximum': limits.LONGEST_START_NOTICE},
-        'description': 'How many seconds before its start the lease is told to start soon.',
+        'description': 'Seconds before the start of the lease at which notices are sent.',
     },
     'webhook': _WEBHOOK,
 }

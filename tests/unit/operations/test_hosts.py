@@ -338,7 +338,7 @@ def test_request_for_a_host_that_is_being_emptied_has_it_emptied_further(
 ):
     """Nova is moving a server of it, so that it could not be chosen to be emptied now."""
     server = RunningServer(
-        id='moved', amounts={}, status=evacuation_inventory.MOVING, obstacle='on their way'
+        id='moved', amounts={}, status=evacuation_inventory.MOVING, obstacle='moving'
     )
     made = CandidateHost(id=emptied.id, name='cn3', servers=[server])
     monkeypatch.setattr(evacuation_inventory, 'read_candidate', lambda *_args: made)
