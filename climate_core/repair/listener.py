@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Receive the notifications of other services about the resources of leases, and check them.
 
-A notification decides nothing: all that reach the bus can forge one. It causes one read of the
+A notification decides nothing: any process on the bus can forge one. It causes one read of the
 resource, with the rights of the service, and what its own service answers decides, by the rule of
 the reconciliation. When an action of a start or an end completes, its resource is polled
 immediately, and once more if this manager is polling it. Nothing depends on a notification:
