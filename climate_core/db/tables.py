@@ -160,6 +160,7 @@ RESERVATIONS = _table(
 )
 
 #: ``next_at``: due time, time of the next try, or end of the claim; NULL when finished.
+#: ``resource_types``: those of the reservations, each between spaces, if their plugins are called.
 EVENTS = _table(
     'events',
     _required('id', _Uuid, primary_key=True),
@@ -171,6 +172,7 @@ EVENTS = _table(
     _required('generation', sa.Integer),
     _required('attempts', sa.Integer),
     _required('priority', sa.SmallInteger),
+    sa.Column('resource_types', sa.String(1024)),
     sa.Column('next_at', Time),
     _required('created_at', Time),
     sa.Column('updated_at', Time),
