@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of a lease: what is woken, and what the lease is afterwards."""
+"""The start of a lease."""
 
 import dataclasses
+import datetime
 from typing import Any
 
 import pytest
 
+from climate_core import exceptions
 from climate_core.lease import events, model, transitions
-from climate_core.lease.events import start as events_start
+from climate_core.lease.events import preparation, schedule, start
 from climate_core.lease.transitions import DONE, Outcome, Result
 from tests.support.leases import HOUR, MINUTE, NOON, claimed, event, lease, reservation
 
@@ -52,10 +54,10 @@ def test_begin_leaves_out_what_is_not_pending() -> None:
 
 def test_begin_cancels_what_is_not_prepared() -> None:
     one, start = claimed(lease(reservation(), start=NOON + HOUR), model.START)
-    one = events_start.add_preparations(one, {'thing': None}, NOON)
+    one = preparation.add_preparations(one, {'thing': None}, NOON)
     work = HANDLER.begin(one, start, NOON + HOUR)
     cancelled = event(work.lease, model.PREPARE)
-    assert (cancelled.open, cancelled.status_reason) == (False, events_start.START_FIRST)
+    assert (cancelled.open, cancelled.status_reason) == (False, preparation.START_FIRST)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_start_moves_with_the_dates_and_the_policy(
     start = event(before, model.START)
     if done:
         start = transitions.complete_event(start, None, NOON)
-    moved = HANDLER.move(start, before, after, NOON)
+    moved = schedule.follow_dates(start, before, after, NOON)
     assert (moved.event_type, moved.next_at) == (becomes, NOON + due * HOUR)
     assert moved.generation == start.generation + 1
 
@@ -155,7 +157,7 @@ def test_move_leaves_a_start_that_is_done() -> None:
     before = lease(reservation(status='active'), status='ACTIVE')
     start = transitions.complete_event(event(before, model.START), None, NOON)
     after = dataclasses.replace(before, end_date=NOON + 9 * HOUR)
-    assert HANDLER.move(start, before, after, NOON) == start
+    assert schedule.follow_dates(start, before, after, NOON) == start
 
 
 MANUAL = lease(reservation(), start_policy='manual')
@@ -209,5 +211,40 @@ def test_ready_event_moves_with_the_dates_and_the_policy(
     after = dataclasses.replace(before, start_date=NOON + HOUR, start_policy=policy)
     why = 'There is nothing to start any more.' if done == 'given up' else None
     ready = transitions.complete_event(WAITING, why, NOON) if done else WAITING
-    moved = READY.move(ready, before, after, NOON)
+    moved = schedule.follow_dates(ready, before, after, NOON)
     assert (moved.event_type, moved.next_at) == (becomes, NOON + due * HOUR)
+
+
+def _manual(**fields: Any) -> model.Lease:
+    return lease(reservation(), start_policy='manual', **fields)
+
+
+@pytest.mark.parametrize(
+    ('fields', 'now', 'message'),
+    [
+        ({'start_policy': 'auto'}, NOON, 'starts by itself'),
+        ({}, NOON - MINUTE, 'cannot be started before'),
+        ({}, NOON + 2 * HOUR, 'is over'),
+        ({'status': 'TERMINATING'}, NOON, 'is over'),
+        ({'status': 'TERMINATED'}, NOON, 'is over'),
+        ({'status': 'DELETING'}, NOON, 'is over'),
+    ],
+)
+def test_start_is_refused_unless_the_lease_waits_for_its_user(
+    fields: dict[str, str], now: datetime.datetime, message: str
+) -> None:
+    with pytest.raises(exceptions.InvalidState, match=message):
+        start.start_lease(lease(**{'start_policy': 'manual', **fields}), now)
+
+
+@pytest.mark.parametrize(('status', 'becomes'), [('PENDING', 'STARTING'), ('ERROR', 'ERROR')])
+def test_start_is_due_now(status: str, becomes: str) -> None:
+    change = start.start_lease(_manual(status=status, status_reason='why'), NOON + MINUTE)
+    after = change.lease
+    assert (after.status, change.notifications) == (becomes, {'lease.update': None})
+    assert after.status_reason == (None if becomes == 'STARTING' else 'why')
+    assert event(after, model.START).next_at == NOON + MINUTE
+    ready = event(after, model.READY)
+    assert (ready.open, ready.status_reason) == (False, 'Its user started the lease.')
+    again = start.start_lease(after, NOON + HOUR)
+    assert (again.lease, again.notifications) == (after, {})
