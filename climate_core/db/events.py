@@ -30,9 +30,12 @@ def insert(session: orm.Session, new: Iterable[tuple[model.Lease, Iterable[model
 def build_rows(lease: model.Lease, new: Iterable[model.Event]) -> list[dict[str, Any]]:
     """Return the rows of new events of a lease."""
     types = _list_types(lease)
+
+    def has_calls(event: model.Event) -> bool:
+        return bool(events.get_handler(event.event_type).plugin_methods)
+
     return [
-        to_row(event) | {'resource_types': types if event.event_type in _CALLING else None}
-        for event in new
+        to_row(event) | {'resource_types': types if has_calls(event) else None} for event in new
     ]
 
 

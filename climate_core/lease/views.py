@@ -10,7 +10,6 @@ A list has thousands of events. The summaries take a fifth of the time of the va
 :mod:`climate_core.lease.model`, which have more fields and are checked when they change.
 """
 
-import functools
 import operator
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -165,17 +164,11 @@ def visible_params(one: model.Reservation | ReservationSummary) -> dict[str, Any
 
 def _allocation_fields(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
     """Return the allocations of a reservation, by the names that users know."""
-    view = None if one.unit_kind is None else _views_by_unit_kind().get(one.unit_kind)
-    return {} if view is None else view(one)
-
-
-@functools.cache
-def _views_by_unit_kind() -> dict[str, packages.ReservationView]:
-    return {
-        kind: view
-        for package in packages.list_packages()
-        for kind, view in package.list_reservation_views().items()
-    }
+    fields: dict[str, Any] = {}
+    if one.unit_kind is not None:
+        for package in packages.list_packages():
+            fields |= package.view_allocations(one)
+    return fields
 
 
 def common_event(one: model.Event | EventSummary) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import dataclasses
 
 from climate_common.resource_types import HOST, SIZES
 from climate_core.lease import model, views
-from climate_hosts.domain import hosts
+from climate_hosts import hosts
 from tests.support.leases import NOON, event, lease, reservation
 
 
