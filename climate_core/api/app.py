@@ -34,8 +34,8 @@ from climate_core.api.request import (
 from climate_core.api.routing import Route, find_route, is_public
 from climate_core.concurrency import ReservingLimit
 from climate_core.context import RequestContext
+from climate_core.db import feeds
 from climate_core.db.engine import Database
-from climate_core.lease import feeds
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc.client import ManagerClient
