@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from climate_core.cloud import Cloud
     from climate_core.db.engine import Database
     from climate_core.notifications.schemas import NotificationType
-    from climate_core.operations.allocation_service import AllocationService
+    from climate_core.operations.queue.wait_queue import WaitQueue
     from climate_core.operations.services import HostEvacuation, Services
-    from climate_core.operations.wait_queue import WaitQueue
     from climate_core.plugins.base import ResourcePlugin
     from climate_core.repair.operator_repair import RepairResult
     from climate_core.threads import Background
@@ -59,14 +58,12 @@ class HostPackage(ReservationPackage):
 
         return {resource_types.SERVER: SizesPlugin}
 
-    def create_evacuation(
-        self, services: 'Services', allocation_service: 'AllocationService', queue: 'WaitQueue'
-    ) -> 'HostEvacuation':
+    def create_evacuation(self, services: 'Services', queue: 'WaitQueue') -> 'HostEvacuation':
         from climate_hosts.operations.evacuation_planner import EvacuationPlanner
         from climate_hosts.operations.host_evacuation import HostEvacuation
 
         planner = EvacuationPlanner(
-            services.conf, services.database, allocation_service, services.cloud
+            services.conf, services.database, services.allocation_service, services.cloud
         )
         return HostEvacuation(planner, queue, services.clock)
 

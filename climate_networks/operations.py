@@ -13,7 +13,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import Access
-from climate_core.cloud import errors
+from climate_core.cloud import Cloud, errors
 from climate_core.context import RequestContext
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import (
@@ -23,7 +23,6 @@ from climate_core.operations.operator_registration import (
     require_services,
 )
 from climate_core.operations.remote import remote_for_operators
-from climate_core.operations.services import ServiceConnector
 from climate_networks import cloud as climate_networks_cloud
 from climate_networks import cloud as cloud_floatingips
 from climate_networks import db, policies, units
@@ -37,7 +36,7 @@ class FloatingIpOperations:
     """Register floating IPs for leases, and remove them."""
 
     database: Database
-    cloud: ServiceConnector
+    cloud: Cloud
 
     @remote_for_operators(policies.CREATE_FLOATING_IPS, writes=True)
     def create_floatingips(
@@ -123,7 +122,7 @@ class NetworkOperations:
     """Register network segments for leases, change and remove them."""
 
     database: Database
-    cloud: ServiceConnector
+    cloud: Cloud
 
     @remote_for_operators(policies.CREATE_NETWORKS, writes=True)
     def create_networks(

@@ -251,13 +251,15 @@ class AllocationService:
         return self.plugins[reservation.resource_type].cleaning(reservation)
 
     def find_preempted(
-        self, draft: Draft, promises: Mapping[str, Sequence[StoredAllocation]]
+        self,
+        lease: model.Lease,
+        reservations: Iterable[model.Reservation],
+        now: datetime.datetime,
+        promises: Mapping[str, Sequence[StoredAllocation]],
     ) -> Sequence[str]:
-        """Find the leases that a draft preempts, see :meth:`Calendar.find_preempted`."""
-        wanted = self._read_demands((item.reservation for item in draft.items), {})
-        return self.calendar.find_preempted(
-            wanted, *_remaining_period(draft.lease, draft.now), promises
-        )
+        """Find the leases that a lease preempts, see :meth:`Calendar.find_preempted`."""
+        wanted = self._read_demands(reservations, {})
+        return self.calendar.find_preempted(wanted, *_remaining_period(lease, now), promises)
 
     def find_shrinking(
         self,

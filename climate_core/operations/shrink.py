@@ -26,7 +26,7 @@ from climate_core.lease.events import reallocation
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from climate_core.operations.allocation_service import AllocationService
-from climate_core.operations.draft_builder import check_generation
+from climate_core.operations.idempotency import check_generation
 from climate_core.plugins.base import ResourcePlugin
 
 LOG = log.getLogger(__name__)

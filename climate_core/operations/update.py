@@ -16,6 +16,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions, policies
 from climate_core.concurrency import check_deadline, deadline
+from climate_core.conf.delivery import webhook_rules
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import usage as db_limits
@@ -29,8 +30,9 @@ from climate_core.lease.transitions import Change
 from climate_core.operations import pool_forecast
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import check_owner, check_stored_bytes
-from climate_core.operations.draft_builder import check_allowed, check_generation, webhook_rules
+from climate_core.operations.idempotency import check_generation
 from climate_core.operations.quota import Quota, count_added
+from climate_core.operations.remote import check_allowed
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, LeaseShrinker
 from climate_core.plugins.base import ResourcePlugin
@@ -93,7 +95,6 @@ class LeaseUpdater:
         self._database = services.database
         self._clock = services.clock
         self._plugins = services.plugins
-        self._external = services.external
         self.cloud = services.cloud
         self._quota = quota
         self._allocation_service = allocation_service
@@ -268,7 +269,7 @@ class LeaseUpdater:
         :returns: with the generation that the lease must still have: the service permitted this
             change
         """
-        if not self._external.on_update:
+        if not self._quota.external.on_update:
             return requested
         lease = self._database.read(requested.load)
         check_generation(lease, requested.generation)

@@ -26,6 +26,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.context import RequestContext, RpcSerializer
+from climate_core.operations.create import LeaseCreator
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
 
@@ -153,14 +154,14 @@ class ManagerClient:
         self._ping_seconds = min(_PING_SECONDS, conf.rpc_response_timeout)
         self._alive_until = 0.0
 
-    create_lease = _remote(LeaseOperations.create_lease, _is_first_create)
+    create_lease = _remote(LeaseCreator.create_lease, _is_first_create)
     check_lease = _remote(LeaseOperations.check_lease)
     find_windows = _remote(LeaseOperations.find_windows)
     update_lease = _remote(LeaseOperations.update_lease, _is_first_update)
     delete_lease = _remote(LeaseOperations.delete_lease, _is_first_delete)
     start_lease = _remote(LeaseOperations.start_lease)
     end_lease = _remote(LeaseOperations.end_lease)
-    add_reservation = _remote(LeaseOperations.add_reservation, _is_first_add)
+    add_reservation = _remote(LeaseCreator.add_reservation, _is_first_add)
     update_reservation = _remote(LeaseOperations.update_reservation)
     remove_reservation = _remote(LeaseOperations.remove_reservation)
     create_feed = _remote(FeedOperations.create_feed)

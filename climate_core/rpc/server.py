@@ -40,7 +40,9 @@ def create_server(
         access_policy=messaging.DefaultRPCAccessPolicy,
     )
     # oslo.messaging has registered the option by now.
-    endpoint.reserving = ReservingLimit(max(1, made.conf.executor_thread_pool_size // 2))
+    reserving = ReservingLimit(max(1, made.conf.executor_thread_pool_size // 2))
+    for each in (endpoint, *more):
+        each.reserving = reserving
     return made
 
 

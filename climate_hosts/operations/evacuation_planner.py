@@ -16,13 +16,12 @@ from sqlalchemy import orm
 from stevedore import driver
 
 from climate_core import exceptions
-from climate_core.cloud import errors
+from climate_core.cloud import Cloud, errors
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.lease.changes import queueing
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
-from climate_core.operations.services import UserConnector
 from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import CandidateHost, CannotDrainHosts
 from climate_core.plugins.loading import PluginError
@@ -78,7 +77,7 @@ class EvacuationPlanner:
     conf: cfg.ConfigOpts
     database: Database
     allocation_service: AllocationService
-    cloud: UserConnector | None = None
+    cloud: Cloud | None = None
 
     def __post_init__(self) -> None:
         self._strategy = load_strategy(self.conf.queue.migration_strategy)

@@ -23,7 +23,7 @@ from climate_core.cloud import errors, placement
 from climate_core.db.engine import Clock
 from climate_core.lease import model, states
 from climate_core.lease.changes import queueing
-from climate_core.operations.wait_queue import WaitQueue
+from climate_core.operations.queue.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import CandidateHost, CannotDrainHosts

@@ -20,13 +20,12 @@ from sqlalchemy import orm
 from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.calendar.model import Access
-from climate_core.cloud import errors, hypervisors, placement
+from climate_core.cloud import Cloud, errors, hypervisors, placement
 from climate_core.context import RequestContext
 from climate_core.db import allocations
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import require_services
 from climate_core.operations.remote import remote_for_operators
-from climate_core.operations.services import ServiceConnector
 from climate_hosts import policies
 from climate_hosts.cloud import host_claims, lane_providers
 from climate_hosts.db import host_reservations
@@ -57,7 +56,7 @@ class HostOperations:
 
     conf: cfg.ConfigOpts
     database: Database
-    cloud: ServiceConnector
+    cloud: Cloud
     pause: Callable[[float], None] = time.sleep
 
     @remote_for_operators(policies.CREATE, writes=True)

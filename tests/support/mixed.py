@@ -78,7 +78,9 @@ class Mixed:
         self, start: str, end: str, reservations: Sequence[dict[str, Any]], **values: Any
     ) -> model.Lease:
         body = {'name': start, 'start_date': start, 'end_date': end, **values}
-        made = self.world.operations.create_lease(user(), {**body, 'reservations': reservations})
+        made = self.world.operations.creator.create_lease(
+            user(), {**body, 'reservations': reservations}
+        )
         return self.world.lease(made)
 
     def change(self, lease: model.Lease, **values: Any) -> model.Lease:

@@ -20,7 +20,9 @@ class TestPreemption(HostLeasesTest):
         body = {'name': 'preemptible', 'start_date': 'now', 'end_date': '2026-12-01 14:00'}
         body['reservations'] = [{'resource_type': self.TYPE, **wanted}]
         context = user(self.api.project_id)
-        lease_id = self.world.operations.create_lease(context, {**body, 'preemptible': True})
+        lease_id = self.world.operations.creator.create_lease(
+            context, {**body, 'preemptible': True}
+        )
         lease = self.settled(self.world.lease(lease_id))
         made = [self.inside(lease)[0] for _ in range(servers)]
         return lease, made

@@ -15,8 +15,9 @@ from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.cloud import servers
-from climate_core.operations import pool_forecast, server_preemption
-from climate_core.operations.leases import LeaseOperations
+from climate_core.operations import pool_forecast
+from climate_core.operations.create import LeaseCreator
+from climate_core.operations.preemption import servers as servers_preemption
 from climate_core.plugins.common_pool.server_placement import RunningServer
 from tests.support.world import TYPE, user
 from tests.unit.engine.contract_invariants import Invariants
@@ -74,7 +75,7 @@ class Users(RuleBasedStateMachine):
             mock.patch.object(uuidutils, 'generate_uuid', ids.__next__),
             mock.patch.dict(pool_forecast._CAPACITY_READERS, {MADE: Boundless}),
             mock.patch.object(pool_forecast, 'read_server_demands', _read_servers),
-            mock.patch.object(server_preemption, 'CommonHostCapacity', FullHost),
+            mock.patch.object(servers_preemption, 'CommonHostCapacity', FullHost),
             mock.patch.object(servers, 'get', return_value={'status': 'ACTIVE'}),
         ):
             self.patches.enter_context(patch)
@@ -224,7 +225,7 @@ class Users(RuleBasedStateMachine):
         self.made.append((values, self._create(values, death) or ''))
 
     def _create(self, values: dict[str, Any], death: int | None) -> str | None:
-        found: str | None = self.ask(LeaseOperations.create_lease, values, death=death)
+        found: str | None = self.ask(LeaseCreator.create_lease, values, death=death)
         if found and found not in self.leases:
             self.leases.append(found)
         return found
@@ -276,7 +277,10 @@ class Users(RuleBasedStateMachine):
         if death is not None:
             self.world.arm(statements=death)
         try:
-            answer = function(self.world.operations, user(own_token=True), *args)
+            holder = self.world.operations
+            if function.__qualname__.startswith(LeaseCreator.__name__):
+                holder = holder.creator
+            answer = function(holder, user(own_token=True), *args)
         except (exceptions.ClimateError, Killed) as exc:
             answer = exc
         finally:

@@ -35,7 +35,7 @@ def world(world: World) -> World:
 
 def _create(world: World, release: str = views.RELEASE, **values: Any) -> Any:
     asked = {**LEASE, 'api_release': release, **values}
-    return world.operations.create_lease(user(), asked)
+    return world.operations.creator.create_lease(user(), asked)
 
 
 @pytest.mark.parametrize(
