@@ -25,8 +25,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Stale
-from climate_core.lease import model, request, states, views
-from climate_core.lease.changes import lifecycle, reservations
+from climate_core.lease import changes, model, request, states, views
 from climate_core.lease.history import Cause, join_cause, user_cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.lease.transitions import Change
@@ -169,14 +168,14 @@ class LeaseCreator:
             new = [each.reservation for each in items]
             after = present
             with errors.collected():
-                after = reservations.add_reservations(present, new, now).lease
+                after = changes.add_reservations(present, new, now).lease
             return Draft(after, items, now, present, found, asked)
         kind: str = states.LeaseKind.IMMEDIATE
         # If all reservations are rejected, whether they suit the kind is not known.
         if items or not errors.found or not values.get('reservations'):
             kind = errors.get(kind, lease_kinds.choose_kind, asked.kind, items)
         items = lease_kinds.fit_items(kind, items)
-        lease = lifecycle.new_lease(
+        lease = changes.new_lease(
             lease_id,
             asked,
             digests[0] if digests else None,
@@ -211,7 +210,7 @@ class LeaseCreator:
         if items:
             idempotency.check_generation(lease, generation)
         new = [each.reservation for each in items]
-        after = reservations.add_reservations(lease, new, now).lease
+        after = changes.add_reservations(lease, new, now).lease
         return Draft(after, items, now, lease, found, generation=generation)
 
     def _rules(self) -> request.RequestRules:

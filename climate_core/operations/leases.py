@@ -12,27 +12,40 @@ A ``generation`` is that of the lease that the user has read; None: any. All ope
 """
 
 import datetime
+import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
+
+from sqlalchemy import orm
 
 from climate_core import packages, policies
 from climate_core.cloud.external import ExternalService
 from climate_core.cloud.limits import Limits
 from climate_core.context import RequestContext
-from climate_core.lease import model
-from climate_core.lease.changes import lifecycle, reservations
+from climate_core.db import leases, store
+from climate_core.lease import changes, model
+from climate_core.lease.events import end, start
+from climate_core.lease.history import user_cause
 from climate_core.lease.transitions import Change
 from climate_core.operations import availability
 from climate_core.operations.create import LeaseCreator
+from climate_core.operations.idempotency import check_generation
 from climate_core.operations.preemption.leases import Preemption
 from climate_core.operations.provisioning import OwnerTrusts
 from climate_core.operations.queue.wait_queue import WaitQueue
 from climate_core.operations.quota import Quota
-from climate_core.operations.remote import remote
+from climate_core.operations.remote import check_allowed, remote
 from climate_core.operations.services import HostEvacuation, NoEvacuation, Services
-from climate_core.operations.shrink import LeaseShrinker
-from climate_core.operations.update import LeaseUpdater, RequestedChange
+from climate_core.operations.update import LeaseUpdate, UpdateRequest
 from climate_core.plugins.base import PollAgain
+
+#: A change that needs one transaction only -> the policy that must allow it on the lease.
+_RULES: Final[Mapping[str, str]] = {
+    'lease.start': policies.START_LEASE,
+    'lease.end': policies.END_LEASE,
+    'lease.delete': policies.DELETE_LEASE,
+    'reservation.delete': policies.DELETE_RESERVATION,
+}
 
 
 class LeaseOperations:
@@ -65,14 +78,6 @@ class LeaseOperations:
             self.host_evacuation.planner,
             self.owner_trusts,
             on_write,
-        )
-        self.updater = LeaseUpdater(
-            services,
-            self.quota,
-            self.allocation_service,
-            LeaseShrinker(
-                services.database, services.clock, services.plugins, self.allocation_service
-            ),
         )
 
     def _create_evacuation(self) -> HostEvacuation:
@@ -125,10 +130,10 @@ class LeaseOperations:
             ``before_end_date``, ``start_policy``, ``before_start``, ``priority``, ``webhook``
             (None removes it), ``events`` (instead of the ones of earlier requests),
             ``reservations`` (each ``id`` and what changes), ``partial`` (with a later end: extend
-            what can be extended, see :mod:`climate_core.lease.changes.update`)
+            what can be extended, see :mod:`climate_core.lease.changes`)
         :returns: the id of the lease
         """
-        self.updater.update_lease(context, lease_id, values, generation)
+        self._update(UpdateRequest(context, lease_id, values, generation))
         return lease_id
 
     @remote(writes=True)
@@ -136,36 +141,21 @@ class LeaseOperations:
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Delete a lease: immediately if it holds nothing, otherwise when all of that is freed."""
-        self.updater.write(
-            'lease.delete',
-            RequestedChange(
-                context, policies.DELETE_LEASE, lease_id, generation, lifecycle.delete_lease
-            ),
-        )
+        self._change(context, 'lease.delete', lease_id, generation, end.delete_lease)
 
     @remote(writes=True)
     def start_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Start a lease that waits for its user; InvalidState if it does not, or not yet."""
-        self.updater.write(
-            'lease.start',
-            RequestedChange(
-                context, policies.START_LEASE, lease_id, generation, lifecycle.start_lease
-            ),
-        )
+        self._change(context, 'lease.start', lease_id, generation, start.start_lease)
 
     @remote(writes=True)
     def end_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """End a lease now, or cancel it before its start; it stays readable."""
-        self.updater.write(
-            'lease.end',
-            RequestedChange(
-                context, policies.END_LEASE, lease_id, generation, lifecycle.end_lease
-            ),
-        )
+        self._change(context, 'lease.end', lease_id, generation, end.end_lease)
 
     @remote(writes=True)
     def update_reservation(
@@ -177,7 +167,7 @@ class LeaseOperations:
         generation: int | None = None,
     ) -> str:
         """Change what the plugin of a reservation permits, until its end; return its id."""
-        self.updater.update_reservation(context, lease_id, reservation_id, values, generation)
+        self._update(UpdateRequest(context, lease_id, values, generation, reservation_id))
         return reservation_id
 
     @remote(writes=True)
@@ -189,10 +179,30 @@ class LeaseOperations:
         generation: int | None = None,
     ) -> None:
         """Free one resource and remove it from a lease, which continues."""
+        change = functools.partial(changes.remove_reservation, reservation_id=reservation_id)
+        self._change(context, 'reservation.delete', lease_id, generation, change)
 
-        def change(lease: model.Lease, now: datetime.datetime) -> Change:
-            return reservations.remove_reservation(lease, reservation_id, now)
+    def _update(self, request: UpdateRequest) -> None:
+        LeaseUpdate(self.services, self.quota, self.allocation_service, request).run()
 
-        rule = policies.DELETE_RESERVATION
-        requested = RequestedChange(context, rule, lease_id, generation, change)
-        self.updater.write('reservation.delete', requested)
+    def _change(
+        self,
+        context: RequestContext,
+        action: str,
+        lease_id: str,
+        generation: int | None,
+        change: Callable[..., Change],
+    ) -> None:
+        """Write a change of a lease that needs no more than one transaction.
+
+        :param change: returns the change of a lease ``now``
+        """
+        cause, now = user_cause(context, action), self.services.clock.now()
+
+        def write(session: orm.Session) -> None:
+            lease = leases.get(session, lease_id, lock=True)
+            check_allowed(context, _RULES[action], lease)
+            check_generation(lease, generation)
+            store.save(session, lease, change(lease, now=now), now, cause)
+
+        self.services.database.write(write)

@@ -24,7 +24,7 @@ from climate_core.db import reservations as db_reservations
 from climate_core.db import trusts as db
 from climate_core.db.engine import DATABASE_ERRORS, Database, after_commit
 from climate_core.lease import model
-from climate_core.lease.events import start
+from climate_core.lease.events import preparation
 from climate_core.lease.model import TrustScope
 from climate_core.lease.request import prefix_field
 from climate_core.operations.draft import Draft, Item
@@ -211,7 +211,7 @@ class Provisioned:
         lease = dataclasses.replace(
             draft.lease, trust_id=self.owner_trust.id, reservations=reservations
         )
-        return start.add_preparations(lease, self.preparing, draft.now)
+        return preparation.add_preparations(lease, self.preparing, draft.now)
 
     def is_lease_of(self, draft: Draft, lease: model.Lease) -> bool:
         """Return whether a lease was written by the request of a draft, not by an equal request.

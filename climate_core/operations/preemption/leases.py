@@ -21,7 +21,7 @@ from climate_core.db import due_events, forecast_reads, leases, store
 from climate_core.db.engine import signal
 from climate_core.db.forecast_reads import Preemptible
 from climate_core.lease import model, states
-from climate_core.lease.changes import queueing
+from climate_core.lease.events import preemption, schedule
 from climate_core.lease.history import Cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.operations.draft import Draft
@@ -167,7 +167,7 @@ class Preemption:
                 (self.services.allocation_service.cleaning(each) for each in lease.live),
                 default=_NO_TIME,
             )
-            change = queueing.preempt_lease(lease, time - cleaned, earliest, now)
+            change = preemption.preempt_lease(lease, time - cleaned, earliest, now)
             if change is None:
                 raise exceptions.NotEnough(_HAS_STARTED)
             store.save(session, lease, change, now, _CAUSE)
@@ -202,7 +202,7 @@ class Preemption:
             return lease
         lasts = asked.lasts if asked is not None else None
         end = lease.end_date if lasts is None else start + lasts
-        return queueing.shift_period(lease, start, end, draft.now)
+        return schedule.shift_period(lease, start, end, draft.now)
 
     def _notice(self) -> datetime.timedelta:
         return datetime.timedelta(seconds=self.services.conf.queue.preemption_notice)
