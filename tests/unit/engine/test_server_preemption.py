@@ -16,7 +16,7 @@ from climate_core.lease import model, usage
 from climate_core.operations import pool_forecast
 from climate_core.operations.draft import Draft
 from climate_core.operations.preemption import servers as servers_preemption
-from climate_core.operations.preemption.leases import PREEMPTS
+from climate_core.operations.preemption.leases import PREEMPTS, PreemptionChoice
 from climate_core.plugins.common_pool.forecast import FutureDemand
 from climate_core.plugins.common_pool.server_placement import RunningServer
 from tests.support.house import SIZE, House
@@ -246,10 +246,10 @@ def test_retry_request_waits_when_those_that_gave_way_have_ended_meanwhile(
     preemption = house.world.operations.preemption
     find = preemption.find_servers
 
-    def find_and_end(draft: Draft) -> Draft | None:
+    def find_and_end(draft: Draft) -> PreemptionChoice | None:
         found = find(draft)
         assert found is not None
-        assert found.preempted == (mine,)
+        assert found.leases == (mine,)
         house.end(mine)
         return found
 
