@@ -99,7 +99,7 @@ LEASES = _table(
     sa.Column('updated_at', Time),
     sa.Column('deleted_at', Time),
     _required('start_policy', sa.String(16), server_default='auto'),
-    sa.Column('before_start', Json),
+    _required('before_start', Json),
     sa.Column('webhook', Json),
     sa.Column('request_digest', sa.String(64)),
     _required('kind', sa.String(16), server_default='immediate'),
@@ -139,13 +139,13 @@ RESERVATIONS = _table(
     _required('resources_changed', sa.Boolean),
     _required('created_at', Time),
     sa.Column('updated_at', Time),
-    sa.Column('amounts', Json),
+    _required('amounts', Json),
     sa.Column('woken_at', Time),
     sa.Column('freed_at', Time),
     sa.Column('parent_id', sa.String(NAME_LENGTH)),
     sa.Column('progress', Json),
     sa.Column('unit_kind', sa.String(66)),
-    sa.Column('given_up', sa.Boolean),
+    _required('given_up', sa.Boolean),
     sa.Column('short_params', Json),
     # A resource is reserved once. Also: who holds this resource?
     sa.UniqueConstraint('resource_type', 'resource_id', 'hold', name='reservations_hold_key'),
@@ -350,9 +350,7 @@ HOSTS = _table(
     # The lease for which the servers of a shared host leave it.
     sa.Column('emptied_for', _Uuid),
     # Whether ordinary servers may run there until a lease needs it; NULL: never.
-    # The column is called as it was first: to rename it would take a migration, and a manager of
-    # the release before, which runs until the upgrade is over, would not find it.
-    sa.Column('lent', sa.Boolean, key='open_to_unreserved'),
+    sa.Column('open_to_unreserved', sa.Boolean),
     # See climate_hosts.domain.power: the state, since when, when it was last put to sleep, whether
     # an operator keeps it on, and how many seconds it took to wake.
     sa.Column('power', sa.String(16)),

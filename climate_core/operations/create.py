@@ -99,15 +99,14 @@ class LeaseCreator:
             ``idempotency_key``, ``may_join``, ``start_date`` (default now), ``before_end_date``,
             ``reservations`` (each ``resource_type`` and what its plugin takes), ``events`` (each
             ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``,
-            ``kind``, ``max_retries``, ``priority``, ``best_effort_timeout``, ``preemptible``;
-            ``api_release``: the release of the calling API
-        :returns: a new lease as the API shows it, if the API has this release; else its id
+            ``kind``, ``max_retries``, ``priority``, ``best_effort_timeout``, ``preemptible``
+        :returns: a new lease as the API shows it, unless it is queued; else its id
         """
         draft = self.read_lease(context, values)
         written = self.write_draft(context, draft)
         self.on_write(written.lease, draft.now)
         waits = written.lease.status == states.LeaseStatus.WAITING
-        if written.is_new and not waits and values.get('api_release') == views.RELEASE:
+        if written.is_new and not waits:
             return views.lease_view(written.lease, viewer_id=context.user_id)
         return written.lease.id
 

@@ -22,6 +22,7 @@ from climate_hosts import policies
 from climate_hosts.operations.hosts import HostOperations
 from climate_networks import policies as network_policies
 from climate_networks.operations import FloatingIpOperations, NetworkOperations
+from tests.support.created import get_id
 from tests.support.world import TYPE, Things, Trusts, configure, user
 
 PATIENCE = 60
@@ -59,7 +60,7 @@ class Manager:
         }
 
     def create(self, *things: str) -> model.Lease:
-        return self.read(self.client.create_lease(user(), self.values(*things)))
+        return self.read(get_id(self.client.create_lease(user(), self.values(*things))))
 
     def read(self, lease_id: Any) -> model.Lease:
         found = self.service.database.read(leases.find, lease_id)
@@ -134,7 +135,6 @@ def test_lease_on_which_the_policy_was_not_enforced_is_not_found(
     run: Callable[..., Manager], rule: str, call: Call, how: str
 ) -> None:
     callers = {
-        # An API of the release before does not say what it has enforced.
         'another project': user('project2'),
         'another lease': allowed(rule, 'project2'),
         'another rule': allowed(core_policies.GET_LEASES, 'project1', 'project1'),

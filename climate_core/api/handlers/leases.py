@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests for leases: read them from the database, send writes to the manager.
 
-A manager of the same release returns the lease that it created, so that the API need not read it.
+The manager returns the lease that it created, so that the API need not read it.
 """
 
 import dataclasses
@@ -32,7 +32,7 @@ from climate_core.db import history as history_db
 from climate_core.db import leases as db
 from climate_core.db import listing
 from climate_core.lease import request as lease_request
-from climate_core.lease import states, views, webhook
+from climate_core.lease import states, views
 from climate_core.lease.history import HistoryEntry
 from climate_core.lease.model import Lease
 from climate_core.operations import lease_kinds
@@ -159,7 +159,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
                     )
                 },
             )
-        made = _make(backend, context, {**values, 'api_release': views.RELEASE})
+        made = _make(backend, context, values)
     if not isinstance(made, str):
         return set_etag(answer(201, {'lease': made}), made['generation'])
     lease = backend.database.read(db.get, made)
@@ -342,8 +342,4 @@ def list_history(backend: Backend, request: Request, lease_id: str) -> webob.Res
 def _history_entry(number: int, entry: HistoryEntry) -> dict[str, Any]:
     shown = {'id': number, **dataclasses.asdict(entry), 'time': dates.serialize(entry.time)}
     del shown['lease_id']
-    if 'webhook' in entry.changes:
-        # Entries of earlier releases store whole URLs.
-        urls = [url and webhook.url_origin(url) for url in entry.changes['webhook']]
-        shown['changes'] = {**entry.changes, 'webhook': urls}
     return shown

@@ -35,7 +35,7 @@ def test_key_of_another_project_is_another_lease() -> None:
     ('values', 'equal'),
     [
         ({**KEY, 'idempotency_key': 'other'}, True),
-        ({**KEY, 'may_join': False, 'api_release': '2'}, True),
+        ({**KEY, 'may_join': False}, True),
         ({'webhook': {'secret': 's', 'url': 'u'}, 'name': 'lease1', 'idempotency_key': 'k'}, True),
         ({**KEY, 'name': 'lease2'}, False),
         ({**KEY, 'end_date': 'now'}, False),
@@ -44,16 +44,6 @@ def test_key_of_another_project_is_another_lease() -> None:
 def test_digest_is_equal_for_equal_requests(values, equal) -> None:
     digests = [request.request_digests(each, 'id', []) for each in (values, KEY)]
     assert (digests[0] == digests[1]) is equal
-
-
-@pytest.mark.parametrize('keys', [[], ['key']])
-def test_request_that_the_release_before_stored_is_recognized(keys) -> None:
-    # Computed by that release, of KEY.
-    stored = '4bacaf43fff5e542e02669190e03b9290151ce0bd0d4f883eb02b4aea1572508'
-    assert stored not in request.request_digests({**KEY, 'name': 'lease2'}, 'id', keys)
-    digests = request.request_digests(KEY, 'id', keys)
-    request.check_repeated_request(lease(request_digest=stored), digests)
-    assert digests.index(stored) == len(keys) + 1
 
 
 def test_request_without_key_has_no_digest() -> None:
