@@ -35,11 +35,19 @@ def first_events(
     return tuple(model.new_event(lease.id, kind, time, now) for kind, time in wanted)
 
 
-def shift_period(lease: Lease, start: datetime, end: datetime, now: datetime) -> Lease:
-    """Return a lease with other dates; its ``before_end_date`` and its events follow."""
-    before_end = lease.before_end_date
-    if before_end is not None:
-        before_end = move_before_end(before_end, lease.end_date, start, end)
+def shift_period(
+    lease: Lease,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    before_end: datetime | None = None,
+) -> Lease:
+    """Return a lease with other dates, which its events follow.
+
+    :param before_end: its new ``before_end_date``; None: it follows the end
+    """
+    if before_end is None and lease.before_end_date is not None:
+        before_end = move_before_end(lease.before_end_date, lease.end_date, start, end)
     after = dataclasses.replace(lease, start_date=start, end_date=end, before_end_date=before_end)
     return move_events(lease, after, now)
 
@@ -162,5 +170,7 @@ def _keep_last_due(events: list[Event], coming: bool, now: datetime) -> list[Eve
     due = [e for e in events if e.open and e.next_at is not None and e.next_at <= now]
     due.sort(key=lambda e: e.time)
     closed = {e.id for e in (due[:-1] if coming else due)}
-    why = 'One was told for all whose time had passed.' if coming else 'The lease starts now.'
+    why = (
+        'One notice was sent for all whose time had passed.' if coming else 'The lease starts now.'
+    )
     return [transitions.cancel_event(e, why, now) if e.id in closed else e for e in events]
