@@ -23,6 +23,7 @@ from climate_core.operations.provisioning import OwnerTrusts, Provisioned
 from climate_core.operations.queue import wait_queue
 from climate_core.operations.quota import Quota
 from climate_core.operations.services import EvacuationPlanner, Services
+from climate_core.plugins.capabilities import Specified
 
 #: Maximum number of leases of one transaction: the others of the project wait for its commit.
 MAX_GROUP_SIZE: Final = 32
@@ -153,7 +154,8 @@ class CreateTransaction:
                 'and is being given back; the name is free when that is done.',
                 field='name',
             )
-        plugin.check_match(present, item.values)
+        if isinstance(plugin, Specified):
+            plugin.check_match(present, item.values)
 
     def _persist_group(
         self, session: orm.Session, group: Sequence[DraftWrite]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NoReturn
 
 from climate_common import resource_types
-from climate_core import exceptions
+from climate_core import exceptions, packages
 from climate_core.lease.states import LeaseKind
 from climate_core.operations.draft import Item
 
@@ -17,7 +17,8 @@ _CALENDAR_KINDS: Final = frozenset({LeaseKind.SCHEDULED, LeaseKind.RETRY, LeaseK
 
 def may_be_best_effort(types: Sequence[str]) -> bool:
     """Return whether a lease of these types of resources may be of the kind best_effort."""
-    return list(types) == [resource_types.HOST]
+    evacuated = {kind for each in packages.list_packages() for kind in each.best_effort_types}
+    return len(types) == 1 and types[0] in evacuated
 
 
 def creates_now(kind: str | None, start: datetime.datetime, now: datetime.datetime) -> bool:
