@@ -12,8 +12,8 @@ from oslo_utils import uuidutils
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.model import AllocationRequest, Demand, Unit
-from climate_core.plugins import base
 from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.capabilities import CalendarBacked
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -53,11 +53,9 @@ def admits_owner(params: Mapping[str, Any], unit: Unit) -> bool:
     )
 
 
-class CalendarPlugin(base.ResourcePlugin):
+class CalendarPlugin(CalendarBacked):
     """Reserve units of the calendar, or pieces of them; its options have :data:`CLEANING`."""
 
-    #: The kind of the units.
-    unit_kind: ClassVar[str]
     #: The property with the requested amount, which is the invalid field of a shortage.
     amount_field: ClassVar[str]
     #: What the calendar allocates, for users.

@@ -219,7 +219,7 @@ class SizesPlugin(ServerCapacityPlugin):
             return prepared
         return Done({**(prepared.progress or {}), _FLAVOR: True})
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Open a lane of each host to servers of the flavor, which is created if it is missing.
 
         :raises climate_core.exceptions.Permanent: Nova rejects the flavor, for example because it
@@ -229,7 +229,7 @@ class SizesPlugin(ServerCapacityPlugin):
         # The flavor may have been deleted: without it no server could enter.
         if not prepared or not private_flavors.exists(self.cloud.service(), reservation.id):
             self._create_flavor(lease, reservation)
-        return super().wake_up(lease, reservation)
+        return super().start(lease, reservation)
 
     def _create_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
         vcpus, memory_mb, disk_gb = (reservation.params[unit] for unit in self.required)
