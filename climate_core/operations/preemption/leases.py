@@ -168,10 +168,12 @@ class Preemption:
             lease = leases.find(session, lease_id, lock=True)
             if lease is None:
                 raise exceptions.NotEnough(_HAS_STARTED)
-            cleaned = max(
-                (self.services.allocation_service.cleaning(each) for each in lease.live),
-                default=_NO_TIME,
+            cleaning = (
+                self.services.allocation_service.cleaning(each)
+                for each in lease.live
+                if each.unit_kind is not None
             )
+            cleaned = max(cleaning, default=_NO_TIME)
             change = preemption.preempt_lease(lease, time - cleaned, earliest, now)
             if change is None:
                 raise exceptions.NotEnough(_HAS_STARTED)
