@@ -64,24 +64,6 @@ class Unit:
     generation: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class NewAllocation:
-    """Pieces of one unit that the calendar allocates to a reservation for a time.
-
-    :param start: UTC; like ``end`` it includes the time that prepares and cleans the unit
-    :param piece: the amounts of one piece; None: the piece is the whole unit
-    :param lane: the place among the concurrent allocations, from 0 on
-    """
-
-    unit_id: int
-    reservation_id: str
-    start: datetime
-    end: datetime
-    pieces: int = 1
-    piece: Mapping[str, int] | None = None
-    lane: int = 0
-
-
 class Order(enum.StrEnum):
     """The order in which units with free capacity are chosen."""
 
@@ -107,8 +89,12 @@ class Shortage(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The demand of a reservation on the units of a kind.
+    """The demand of a reservation on the units of a kind, for the time of its lease.
 
+    :param reservation_id: empty as long as the demand is only validated
+    :param field: the invalid field of the request if capacity is insufficient
+    :param noun: what users call the pieces: ``hosts``
+    :param after: how long its units are cleaned; part of the allocation
     :param min_pieces: minimum number of pieces
     :param max_pieces: number of pieces if there is sufficient capacity
     :param piece: the amounts of one piece; None: a piece is a whole unit
@@ -139,6 +125,10 @@ class Demand:
     unit_name: Callable[[Unit], str | None] = lambda _unit: None
     find_shortage: Callable[[Sequence[Unit]], Shortage | None] = lambda _units: None
     order: Order = Order.FIT
+    reservation_id: str = ''
+    field: str = ''
+    noun: str = 'units'
+    after: timedelta = timedelta(0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,24 +137,6 @@ class Window:
 
     start: datetime
     end: datetime
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class AllocationRequest:
-    """The demand of one reservation for the time of its lease.
-
-    :param field: the invalid field of the request if capacity is insufficient
-    :param noun: what users call the pieces: ``hosts``
-    :param before: how long its units are prepared; part of the allocation unless it is past
-    :param after: how long its units are cleaned; part of the allocation
-    """
-
-    reservation_id: str
-    demand: Demand
-    field: str
-    noun: str = 'units'
-    before: timedelta = timedelta(0)
-    after: timedelta = timedelta(0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,7 +162,7 @@ class QueuedRequest:
 
     id: str
     project_id: str
-    wanted: Sequence[AllocationRequest]
+    demands: Sequence[Demand]
     start: datetime
     end: datetime
     latest: timedelta = timedelta(0)

@@ -16,41 +16,24 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from climate_common.microseconds import FOREVER
+from climate_common.microseconds import FOREVER, delta_to_microseconds
+from climate_core.calendar.model import QueuedRequest
 from climate_core.calendar.search import (
-    AllocationChoice,
     InsufficientCapacity,
     RemainingTimelines,
     Search,
     TimelineSource,
     choose_units_jointly,
     find_missing,
+    searches_for,
     shift_search,
 )
 from climate_core.calendar.timeline import Timeline
-from climate_core.concurrency import check_deadline
+from climate_core.concurrency import SearchBudget
+from climate_core.lease.allocations import Allocation
 
 #: A search through this number of units takes as long as one check of a unit.
 _UNITS_PER_CHECK = 4
-
-
-class SearchBudget:
-    """Limit the cost of a search.
-
-    :ivar left: the number of units that may still be checked
-    """
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def spend(self, count: int = 1) -> bool:
-        """Spend a part; tell whether there was any left.
-
-        :raises climate_core.exceptions.ServiceUnavailable: the caller waits no longer
-        """
-        check_deadline()
-        self.left -= count
-        return self.left + count > 0
 
 
 def search_cost(searches: Sequence[Search], timelines_of: TimelineSource) -> int:
@@ -224,21 +207,6 @@ def _all_fit(
 _ALWAYS_SEARCHED = 2
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueuedSearch:
-    """The searches of one queued lease.
-
-    :param searches: as if the lease started now, or at its start date
-    :param latest: maximum delay of its start in microseconds; 0: its time is fixed
-    :param turn: its place among the searched leases, if not all can be searched
-    """
-
-    searches: Sequence[Search]
-    latest: int = 0
-    project_id: str = ''
-    turn: int = 0
-
-
 @dataclasses.dataclass(slots=True)
 class SearchResult:
     """The capacity that a search found for a lease.
@@ -260,65 +228,71 @@ class SearchResult:
 
 
 def backfill(
-    queued: Sequence[QueuedSearch], timelines_of: TimelineSource, rng: random.Random, checks: int
+    queued: Sequence[QueuedRequest],
+    now: int,
+    timelines_of: TimelineSource,
+    rng: random.Random,
+    checks: int,
 ) -> Iterator[SearchResult]:
     """Yield the result for each lease that is searched, in the order of the queue.
 
     Each project has the same share of the checks: one half for searches, one half to find the
     capacity that is kept for leases. A project that needs more takes nothing from other projects.
+
+    :param now: the time from which units can be allocated
     """
     share = checks // max(1, len({lease.project_id for lease in queued})) // 2
     budgets = {lease.project_id: SearchBudget(share) for lease in queued}
     remaining = RemainingTimelines(timelines_of)
-    for number in _within_budget(queued, timelines_of, share):
-        lease = queued[number]
+    joint = [searches_for(now, lease.demands, lease.start, lease.end) for lease in queued]
+    costs = [search_cost(searches, timelines_of) for searches in joint]
+    for number in _within_budget(queued, costs, share):
+        lease, searches = queued[number], joint[number]
         try:
-            choices = choose_units_jointly(lease.searches, remaining, rng)
+            choices = choose_units_jointly(searches, remaining, rng)
         except InsufficientCapacity:
-            budget = budgets[lease.project_id]
-            delay = _reserve_capacity(lease, remaining, rng, budget) if lease.latest else None
+            budget, latest = budgets[lease.project_id], delta_to_microseconds(lease.latest)
+            delay = _reserve_capacity(searches, latest, remaining, rng, budget) if latest else None
             yield SearchResult(number, delay)
         else:
             result = SearchResult(number, 0)
             yield result
             if result.is_taken:
-                _occupy(lease.searches, choices, remaining)
+                _occupy(searches, choices, remaining)
 
 
-def _within_budget(
-    queued: Sequence[QueuedSearch], timelines_of: TimelineSource, share: int
-) -> list[int]:
+def _within_budget(queued: Sequence[QueuedRequest], costs: Sequence[int], share: int) -> list[int]:
     """Return the numbers of the leases that are searched, in the order of the queue."""
     budgets = {lease.project_id: SearchBudget(share) for lease in queued}
     counts = Counter[str]()
     numbers = []
     for number in sorted(range(len(queued)), key=lambda place: queued[place].turn):
-        lease = queued[number]
-        cost = search_cost(lease.searches, timelines_of)
-        if budgets[lease.project_id].spend(cost) or counts[lease.project_id] < _ALWAYS_SEARCHED:
-            counts[lease.project_id] += 1
+        project_id = queued[number].project_id
+        if budgets[project_id].spend(costs[number]) or counts[project_id] < _ALWAYS_SEARCHED:
+            counts[project_id] += 1
             numbers.append(number)
     return sorted(numbers)
 
 
 def _reserve_capacity(
-    lease: QueuedSearch,
+    searches: Sequence[Search],
+    latest: int,
     remaining: RemainingTimelines,
     rng: random.Random,
     budget: SearchBudget,
 ) -> int | None:
     """Keep the earliest capacity that a lease can have; return its delay."""
-    delay = find_next_delay(lease.searches, 0, remaining, lease.latest, rng, budget)
+    delay = find_next_delay(searches, 0, remaining, latest, rng, budget)
     if delay is not None:
-        later = [shift_search(search, delay) for search in lease.searches]
+        later = [shift_search(search, delay) for search in searches]
         _occupy(later, choose_units_jointly(later, remaining, rng), remaining)
     return delay
 
 
 def _occupy(
     searches: Sequence[Search],
-    choices: Sequence[Sequence[AllocationChoice]],
+    choices: Sequence[Sequence[Allocation]],
     remaining: RemainingTimelines,
 ) -> None:
     for search, chosen in zip(searches, choices, strict=True):
-        remaining.occupy(search, chosen)
+        remaining.occupy(search.demand.kind, chosen)

@@ -11,21 +11,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import orm
-
 from climate_common import dates, limits, words
+from climate_common.microseconds import from_microseconds
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
-from climate_core.calendar.model import (
-    AllocationRequest,
-    NewAllocation,
-    QueuedRequest,
-    RetainedAllocation,
-    Window,
-)
-from climate_core.db.calendar import StoredAllocation
+from climate_core.calendar.model import Demand, QueuedRequest, RetainedAllocation, Window
+from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.db.engine import TransactionRejected
 from climate_core.lease import model, states
+from climate_core.lease.allocations import Allocation
 from climate_core.lease.changes import queueing, update
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft, Item
@@ -120,7 +114,7 @@ class AllocationService:
         return QueuedRequest(
             id=lease.id,
             project_id=lease.project_id,
-            wanted=wanted,
+            demands=wanted,
             start=start,
             end=end,
             latest=later,
@@ -129,7 +123,7 @@ class AllocationService:
 
     def allocate(
         self,
-        session: orm.Session,
+        transaction: CalendarTransaction,
         lease: model.Lease,
         reservations: Iterable[model.Reservation],
         fields: Mapping[str, str],
@@ -152,10 +146,10 @@ class AllocationService:
         _check_count(wanted)
         allocations = collections.defaultdict[str, list[model.Allocation]](list)
         promised = self.calendar.allocate(
-            session, wanted, *_remaining_period(lease, now), opened, proposed
+            transaction, wanted, *_remaining_period(lease, now), opened, proposed
         )
         for each in sorted(promised, key=attrgetter('unit_id')):
-            unit = self.calendar.get_unit(session, each.unit_id).properties
+            unit = transaction.unit(each.unit_id).properties
             allocations[each.reservation_id].append(_allocation(each, unit))
         new = (
             dataclasses.replace(reservation, allocations=tuple(allocations[reservation.id]))
@@ -166,7 +160,7 @@ class AllocationService:
 
     def reallocate_changed(
         self,
-        session: orm.Session,
+        transaction: CalendarTransaction,
         before: model.Lease,
         after: model.Lease,
         now: datetime.datetime,
@@ -192,7 +186,7 @@ class AllocationService:
             for each in wanted
         ]
         started = before.has_started(now)
-        new, refused = self._replan(session, before, after, wanted, now, less, partial)
+        new, refused = self._replan(transaction, before, after, wanted, now, less, partial)
         if not started:
             return ReallocationResult(refused=refused)
         had = {(r.id, each.unit_id, each.pieces) for r in before.live for each in r.allocations}
@@ -201,14 +195,14 @@ class AllocationService:
 
     def _replan(
         self,
-        session: orm.Session,
+        transaction: CalendarTransaction,
         before: model.Lease,
         after: model.Lease,
-        wanted: Sequence[AllocationRequest],
+        wanted: Sequence[Demand],
         now: datetime.datetime,
         less: Mapping[str, RetainedAllocation],
         partial: bool,
-    ) -> tuple[list[NewAllocation], frozenset[str]]:
+    ) -> tuple[list[Allocation], frozenset[str]]:
         """Reallocate all demands, or with ``partial`` those that can be extended.
 
         :returns: the new allocations, and the ids of the reservations that are not extended
@@ -221,7 +215,11 @@ class AllocationService:
                 return [], frozenset(refused)
             try:
                 new = self.calendar.reallocate(
-                    session, asked, *_remaining_period(after, now), before.has_started(now), less
+                    transaction,
+                    asked,
+                    *_remaining_period(after, now),
+                    before.has_started(now),
+                    less,
                 )
             except TransactionRejected as exc:
                 one = exc.about
@@ -235,7 +233,9 @@ class AllocationService:
             else:
                 return new, frozenset(refused)
 
-    def release(self, session: orm.Session, lease: model.Lease, time: datetime.datetime) -> None:
+    def release(
+        self, transaction: CalendarTransaction, lease: model.Lease, time: datetime.datetime
+    ) -> None:
         """Release the units of a lease from a time on.
 
         :param time: when other leases can have them, after cleaning
@@ -244,14 +244,14 @@ class AllocationService:
             if each.unit_kind is None:
                 continue
             cleaning = self.cleaning(each)
-            self.calendar.release(session, {each.id: ()}, time - cleaning, cleaning)
+            self.calendar.release(transaction, {each.id: ()}, time - cleaning, cleaning)
 
     def cleaning(self, reservation: model.Reservation) -> datetime.timedelta:
         """Return how long the units of a reservation are kept free after it."""
         return self.plugins[reservation.resource_type].cleaning(reservation)
 
     def find_preempted(
-        self, draft: Draft, promises: Mapping[str, Sequence[StoredAllocation]]
+        self, draft: Draft, promises: Mapping[str, Sequence[Allocation]]
     ) -> Sequence[str]:
         """Find the leases that a draft preempts, see :meth:`Calendar.find_preempted`."""
         wanted = self._read_demands((item.reservation for item in draft.items), {})
@@ -275,14 +275,14 @@ class AllocationService:
             return {}
         has = {each.id: sum(a.pieces for a in each.allocations) for each in before.live}
         return {
-            each.reservation_id: each.demand.max_pieces
+            each.reservation_id: each.max_pieces
             for each in self._read_demands(_find_changed(before, after), fields)
-            if each.demand.max_pieces < has[each.reservation_id]
+            if each.max_pieces < has[each.reservation_id]
         }
 
     def _read_demands(
         self, reservations: Iterable[model.Reservation], fields: Mapping[str, str]
-    ) -> list[AllocationRequest]:
+    ) -> list[Demand]:
         found = []
         for each in reservations:
             if each.unit_kind is None:
@@ -304,18 +304,18 @@ class AllocationService:
         return plugin
 
 
-def _allocation(promise: NewAllocation, unit: Mapping[str, Any]) -> model.Allocation:
+def _allocation(promise: Allocation, unit: Mapping[str, Any]) -> model.Allocation:
     return model.Allocation(
         unit_id=promise.unit_id,
-        start=promise.start,
-        end=promise.end,
+        start=from_microseconds(promise.start),
+        end=from_microseconds(promise.end),
         pieces=promise.pieces,
         lane=promise.lane,
         unit=unit,
     )
 
 
-def _check_count(wanted: Sequence[AllocationRequest]) -> None:
+def _check_count(wanted: Sequence[Demand]) -> None:
     """Reject too many reservations in a request: the calendar searches all units for each."""
     if len(wanted) > limits.PROMISED:
         raise exceptions.BadRequest(

@@ -14,6 +14,7 @@ from sqlalchemy import orm
 
 from climate_common import words
 from climate_core import exceptions
+from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.concurrency import deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
@@ -267,10 +268,11 @@ class LeaseWriter:
             self.quota.note(project_id, db_limits.check_limits(session, project_id, adding, most))
             shares = self._keep_trust(session, done)
             store.create(session, lease, draft.now, cause, shares)
-            self.preemption.preempt(session, draft)
+            calendar = self.allocation_service.calendar.transaction(session)
+            self.preemption.preempt(calendar, draft)
             if lease.status in states.UNGRANTED:
                 return lease
-            return self._allocate(session, draft, lease, lease.reservations)
+            return self._allocate(calendar, draft, lease, lease.reservations)
         lease = leases.get(session, draft.lease.id, lock=True)
         missing = self._find_missing(lease, done)
         if not missing:
@@ -284,7 +286,8 @@ class LeaseWriter:
         change = changes_reservations.add_reservations(lease, missing, draft.now, preparing)
         self.quota.check_reservations(change.lease)
         after = store.save(session, lease, change, draft.now, cause)
-        return self._allocate(session, draft, after, missing)
+        calendar = self.allocation_service.calendar.transaction(session)
+        return self._allocate(calendar, draft, after, missing)
 
     def _keep_trust(self, session: orm.Session, done: Provisioned) -> bool:
         """Let other leases share a new trust; return whether the lease shares an earlier one."""
@@ -294,14 +297,14 @@ class LeaseWriter:
 
     def _allocate(
         self,
-        session: orm.Session,
+        calendar: CalendarTransaction,
         draft: Draft,
         lease: model.Lease,
         reservations: Iterable[model.Reservation],
     ) -> model.Lease:
         fields = {item.reservation.id: item.field for item in draft.items}
         return self.allocation_service.allocate(
-            session, lease, reservations, fields, draft.now, proposed=draft.proposed
+            calendar, lease, reservations, fields, draft.now, proposed=draft.proposed
         )
 
     def _find_missing(self, lease: model.Lease, done: Provisioned) -> Sequence[model.Reservation]:

@@ -18,6 +18,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.db import due_events, forecast_reads, leases, store
 from climate_core.db.engine import Database, signal
 from climate_core.db.forecast_reads import Preemptible
@@ -138,14 +139,18 @@ class Preemption:
             return False
         if choice.leases:
             draft = Draft(lease, (), now, preempted=choice.leases, preempt_at=choice.time)
-            self.database.write(self.preempt, draft)
+            self.database.write(self._preempt, draft)
         return True
 
-    def preempt(self, session: orm.Session, draft: Draft) -> None:
+    def _preempt(self, session: orm.Session, draft: Draft) -> None:
+        self.preempt(self.allocation_service.calendar.transaction(session), draft)
+
+    def preempt(self, calendar: CalendarTransaction, draft: Draft) -> None:
         """Preempt the leases of a draft: what its lease needs is free from its start on.
 
         :raises climate_core.exceptions.NotEnough: a preempted lease has just started
         """
+        session = calendar.session
         earliest, time = draft.now + self._notice(), draft.preempt_at or draft.lease.start_date
         for lease_id in sorted(draft.preempted):
             lease = leases.find(session, lease_id, lock=True)
@@ -159,7 +164,7 @@ class Preemption:
                 raise exceptions.NotEnough(_HAS_STARTED)
             store.save(session, lease, change, draft.now, _CAUSE)
             waits = change.lease.status == states.LeaseStatus.WAITING
-            self.allocation_service.release(session, lease, draft.now if waits else time)
+            self.allocation_service.release(calendar, lease, draft.now if waits else time)
             LOG.info('Lease %s is preempted by lease %s', lease_id, draft.lease.id)
         if draft.preempted:
             signal(session, due_events.DUE)

@@ -18,9 +18,9 @@ from oslo_config import cfg
 from climate_common import microseconds
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
-from climate_core.calendar import reclaim
-from climate_core.calendar.windows import SearchBudget
+from climate_core.calendar import search
 from climate_core.cloud import errors, servers
+from climate_core.concurrency import SearchBudget
 from climate_core.db import forecast_reads, leases
 from climate_core.db.engine import Clock, Database
 from climate_core.db.forecast_reads import PreemptibleServers
@@ -279,7 +279,7 @@ class _PoolSnapshot:
         for finding a set at all, which other projects must not prevent.
         """
         half = _CLAIM_FACTOR * MAX_SEARCH_STEPS // 2
-        return reclaim.choose_fewest_preempted(
+        return search.choose_fewest_preempted(
             candidates, self.is_enough, lambda: self.claim_budget.left > half
         )
 

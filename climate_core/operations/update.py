@@ -209,8 +209,9 @@ class LeaseUpdater:
             if shrinking.keys() - less.keys():
                 return _Unwritten(lease, changed.lease, needs_forecast=False)
             after = store.save(session, lease, changed, now, cause)
+            calendar = self._allocation_service.calendar.transaction(session)
             done = self._allocation_service.reallocate_changed(
-                session, lease, after, now, fields, less, partial
+                calendar, lease, after, now, fields, less, partial
             )
             if done.more or done.refused:
                 last = update.add_early_ends(lease, after, done.refused, now)

@@ -21,7 +21,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import QueuedRequest
-from climate_core.calendar.windows import SearchBudget
+from climate_core.concurrency import SearchBudget
 from climate_core.db import due_events, leases, store
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
@@ -271,8 +271,9 @@ class WaitQueue:
         change = queueing.grant_lease(lease, amounts, now, self.conf.manager.before_start_seconds)
         db_limits.check_limits(session, project_id, limits.sum_amounts(change.lease.live), most)
         after = store.save(session, lease, change, now, _CAUSE)
+        calendar = self.allocation_service.calendar.transaction(session)
         self.allocation_service.allocate(
-            session, after, queueing.pending_reservations(after), {}, now, opened
+            calendar, after, queueing.pending_reservations(after), {}, now, opened
         )
         before_commit(session)
         signal(session, due_events.DUE)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from oslo_config import cfg
 
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest
+from climate_core.calendar.model import Demand
 from climate_core.lease import model
 
 if TYPE_CHECKING:
@@ -237,7 +237,7 @@ class ResourcePlugin(abc.ABC):
         """Return what a reservation holds with these params; None: it holds what it held."""
         return None
 
-    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
+    def wanted(self, reservation: 'Reservation') -> Demand:
         """Return what the calendar has to allocate to a reservation with a ``unit_kind``. Pure.
 
         :raises climate_core.exceptions.BadRequest: it was changed to something without meaning

@@ -2,6 +2,7 @@
 """Reserve what the calendar allocates: hosts, shares of hosts, networks and floating IPs."""
 
 import abc
+import dataclasses
 import datetime
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -11,7 +12,7 @@ from oslo_utils import uuidutils
 
 from climate_common import limits
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest, Demand, Unit
+from climate_core.calendar.model import Demand, Unit
 from climate_core.plugins import base
 from climate_core.plugins.base import PollAgain, ReservedResource
 
@@ -92,10 +93,10 @@ class CalendarPlugin(base.ResourcePlugin):
         usual = self._params(values)
         return {name: usual.get(name) for name in values}
 
-    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
-        return AllocationRequest(
+    def wanted(self, reservation: 'Reservation') -> Demand:
+        return dataclasses.replace(
+            self._demand(reservation.params),
             reservation_id=reservation.id,
-            demand=self._demand(reservation.params),
             field=self.amount_field,
             noun=self.noun,
             after=self.cleaning(reservation),

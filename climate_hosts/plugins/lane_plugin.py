@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import dates, lanes
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest, Order, Unit
+from climate_core.calendar.model import Demand, Order, Unit
 from climate_core.cloud import errors, placement, servers
 from climate_core.lease import unit_properties
 from climate_core.plugins import calendar_plugin, filters
@@ -109,7 +109,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
                 f'grace: must be {longest} seconds at most.', field='grace'
             )
 
-    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
+    def wanted(self, reservation: 'Reservation') -> Demand:
         wanted = super().wanted(reservation)
         grace = self._terms(reservation.params).grace
         return dataclasses.replace(wanted, after=wanted.after + grace)

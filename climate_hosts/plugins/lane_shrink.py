@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from climate_common import words
 from climate_core import exceptions
-from climate_core.calendar import reclaim
 from climate_core.cloud import placement
 from climate_hosts.cloud import lane_providers
 
@@ -24,6 +23,39 @@ if TYPE_CHECKING:
 _MAX_SINGLE_READS = 10
 #: The number of hosts that a rejection names.
 _MAX_NAMED = 10
+
+
+class PiecesInUse(Exception):
+    """More pieces are in use than the reservation may keep.
+
+    :ivar count: number of pieces in use
+    """
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
+def choose_retained(own: Mapping[int, int], used: Mapping[int, int], most: int) -> dict[int, int]:
+    """Return how many pieces of each unit a reservation keeps, by the ids of the units.
+
+    Unused units are returned first, and of these the units with the fewest pieces.
+
+    :param own: id of a unit -> number of pieces that it has
+    :param used: id of a unit -> number of pieces in use
+    :param most: maximum number of pieces that it keeps
+    :raises PiecesInUse: more are in use
+    """
+    in_use = {unit_id: min(pieces, used.get(unit_id, 0)) for unit_id, pieces in own.items()}
+    if sum(in_use.values()) > most:
+        raise PiecesInUse(sum(in_use.values()))
+    left = dict(own)
+    too_many = sum(own.values()) - most
+    for unit_id in sorted(own, key=lambda each: (in_use[each] > 0, own[each], -each)):
+        less = min(own[unit_id] - in_use[unit_id], max(0, too_many))
+        left[unit_id] -= less
+        too_many -= less
+    return left
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -70,8 +102,8 @@ class LaneShrink:
         used = self._used(self.parts)
         own = {part.unit_id: part.allocation.pieces for part in self.parts}
         try:
-            return reclaim.choose_retained(own, used, most)
-        except reclaim.PiecesInUse as exc:
+            return choose_retained(own, used, most)
+        except PiecesInUse as exc:
             names = [part.name for part in self.parts if used[part.unit_id]]
             message = _refusal(_join(names), sum(own.values()), exc.count, self)
             raise exceptions.InvalidState(message, field=self.field) from None

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, resource_types, words
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest, Demand, Shortage, Unit
+from climate_core.calendar.model import Demand, Shortage, Unit
 from climate_core.cloud import errors, neutron
 from climate_core.lease.states import ReservationStatus
 from climate_core.plugins import calendar_plugin, parent_stacks, prebuilt_plugin
@@ -118,7 +118,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
             find_shortage=lambda units: _lacking(units, network_id, required),
         )
 
-    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
+    def wanted(self, reservation: 'Reservation') -> Demand:
         required = reservation.params['required_floatingips']
         had = {_address(each) for each in reservation.allocations}
         if required and reservation.status == ReservationStatus.ACTIVE and not had <= {*required}:

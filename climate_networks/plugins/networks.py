@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, limits, resource_types
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest, Demand, Shortage, Unit
+from climate_core.calendar.model import Demand, Shortage, Unit
 from climate_core.cloud import errors, neutron
 from climate_core.plugins import calendar_plugin, filters
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
@@ -187,7 +187,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             find_shortage=lacking,
         )
 
-    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
+    def wanted(self, reservation: 'Reservation') -> Demand:
         wanted, kept = super().wanted(reservation), reservation.progress or {}
         for name, value in kept.get(_CHOSEN_BY, {}).items():
             if reservation.params[name] != value:
@@ -202,8 +202,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         if NETWORK_ID not in kept:
             return wanted
         had = {each.unit_id for each in reservation.allocations}
-        demand = dataclasses.replace(wanted.demand, matches=lambda unit: unit.id in had)
-        return dataclasses.replace(wanted, demand=demand)
+        return dataclasses.replace(wanted, matches=lambda unit: unit.id in had)
 
     def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Create the network; without a request if it is known to be made.

@@ -25,7 +25,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
-from climate_core.calendar.model import AllocationRequest, Demand, Unit
+from climate_core.calendar.model import Demand, Unit
 from climate_core.db import capacity, rows, sql, tables
 from climate_core.db.engine import Database
 from tests.support.databases import run_mariadb, run_postgresql
@@ -268,7 +268,8 @@ class Bench:
             rows.insert(session, RESERVATION, [make_reservation(made, made)])
             begin = self._start - 20 * HOUR + next(self._turns) * HOUR / 12
             end = begin + HOUR / 12
-            self._calendar.allocate(session, self._wanted(made, zone), begin, end)
+            transaction = self._calendar.transaction(session)
+            self._calendar.allocate(transaction, self._wanted(made, zone), begin, end)
 
         self._database.write(write)
 
@@ -295,15 +296,24 @@ class Bench:
             since=end - 7 * 24 * HOUR, until=end, project_id='project', limit=50_000
         )
 
-    def _wanted(self, reservation_id: str, zone: str | None = None) -> list[AllocationRequest]:
+    def _wanted(self, reservation_id: str, zone: str | None = None) -> list[Demand]:
         def matches(unit: Unit) -> bool:
             return unit.pool == 'default' and (
                 zone is None or unit.properties['availability_zone'] == zone
             )
 
         piece = PIECE if self._shares else None
-        demand = Demand(kind='host', min_pieces=1, max_pieces=1, matches=matches, piece=piece)
-        return [AllocationRequest(reservation_id=reservation_id, demand=demand, field='min')]
+        return [
+            Demand(
+                kind='host',
+                min_pieces=1,
+                max_pieces=1,
+                matches=matches,
+                piece=piece,
+                reservation_id=reservation_id,
+                field='min',
+            )
+        ]
 
 
 def main(argv: Sequence[str]) -> int:

@@ -10,13 +10,12 @@ from hypothesis import strategies as st
 from climate_core.calendar import search as calendar_search
 from climate_core.calendar.model import Demand, Order, Unit
 from climate_core.calendar.search import (
-    AllocationChoice,
     InsufficientCapacity,
     choose_units_jointly,
 )
 from climate_core.calendar.timeline import Timeline
 from tests.unit.calendar import drawn, slow
-from tests.unit.calendar.units import VCPU, demand, search, timeline
+from tests.unit.calendar.units import VCPU, demand, own_unit, search, timeline
 
 rng = st.integers(0, 9).map(random.Random)
 
@@ -83,7 +82,7 @@ def test_many_demands_look_at_each_unit_a_few_times(units: int, tries: int) -> N
 @pytest.mark.parametrize('keep', [False, True])
 def test_own_unit_that_another_demand_needs(keep: bool) -> None:
     timelines = [timeline(1), timeline(2)]
-    own = {1: AllocationChoice(1, 1, 0)}
+    own = {1: own_unit(1, 1, 0)}
     searches = [
         search(demand(), own=own, keep=keep),
         search(demand(matches=lambda unit: unit.id == 1)),

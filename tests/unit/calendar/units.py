@@ -6,6 +6,7 @@ from typing import Any
 from climate_core.calendar.model import Demand, Unit
 from climate_core.calendar.search import Search
 from climate_core.calendar.timeline import Entry, Timeline
+from climate_core.lease.allocations import Allocation
 
 VCPU = {'vcpus': 1}
 
@@ -26,6 +27,11 @@ def timeline(number: int, *entries: tuple[int, int], **values: Any) -> Timeline:
 
 def demand(least: int = 1, most: int | None = None, **more: Any) -> Demand:
     return Demand(kind='host', min_pieces=least, max_pieces=most or least, **more)
+
+
+def own_unit(unit_id: int, pieces: int, lane: int) -> Allocation:
+    """Return what a reservation has of a unit, whenever."""
+    return Allocation(unit_id, 'r', 0, 0, lane, pieces)
 
 
 def search(wanted: Demand, start: int = 10, end: int = 20, **more: Any) -> Search:

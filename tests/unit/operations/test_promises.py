@@ -9,15 +9,16 @@ import pytest
 
 from climate_common import limits
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest, Demand
+from climate_core.calendar.model import Demand
 from climate_core.lease.request import RAISE_FIRST
 from climate_core.operations.allocation_service import AllocationService
 from tests.support.world import NOON
 
 
-def _wanted(reservation: Any) -> AllocationRequest:
-    demand = Demand(kind='host', min_pieces=1, max_pieces=1)
-    return AllocationRequest(reservation_id=reservation.id, demand=demand, field='min')
+def _wanted(reservation: Any) -> Demand:
+    return Demand(
+        kind='host', min_pieces=1, max_pieces=1, reservation_id=reservation.id, field='min'
+    )
 
 
 @pytest.mark.parametrize('asked', ['check', 'windows', 'promise'])
