@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """${message}
 
-An expand migration may only add: the release before this one goes on working with it. Its revision
-is ``<number>_after_<last contract>``, which tells that release whether it does. What takes
-something away is a contract migration; its revision is ``<number>``.
+An expand migration only adds, so that the previous release continues to work; its revision is
+``<number>_after_<last contract>``, or ``<number>_after_0001`` before the first contract. A contract
+migration removes what only the previous release needed; its revision is ``<number>``.
 """
 
 import sqlalchemy as sa

@@ -101,7 +101,7 @@ class UpgradeChecks(checks.Checks):
         if self._database is None:
             return _UNCHECKED_DATABASE
         try:
-            contracted = migration.is_at(self._database, migration.head())
+            contracted = migration.is_contracted(self._database)
         except _DATABASE_ERRORS as exc:
             return self._fail(exc)
         if not contracted:

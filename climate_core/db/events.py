@@ -8,8 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import rows, sql, tables
-from climate_core.lease import events, model, states
-from climate_core.lease.changes import failures
+from climate_core.lease import events, failures, model, states
 
 #: The signal that the queue of leases has changed.
 QUEUED: Final = 'events.queued'

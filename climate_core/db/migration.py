@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Upgrade a database to the schema that this release needs, with the package ``migrations``.
 
-A migration is of one of two phases. ``expand`` only adds, so that the release before goes on
-working on the same database; ``contract`` takes away what only that release needed. A database is
-good for this release from its newest expand migration on, and stays so while later releases only
-expand: an expand migration is called ``<number>_after_<last contract>``, and a release that knows
-that contract accepts it without knowing the migration itself.
+A migration has one of two phases. ``expand`` only adds, so that the previous release continues to
+work on the same database; ``contract`` removes what only that release needed. This release accepts
+a database from its newest expand migration on, also after later releases have expanded it: the
+revision of an expand migration is ``<number>_after_<last contract>``, or ``_after_0001`` before
+the first contract, and a release that knows that contract accepts it without the migration itself.
 
-Alembic is only imported to change a database. What a service looks at when it starts is read
-without it: it would take 10 MiB for as long as the service runs.
+Alembic is imported only to change a database. Services read the revision without it: it would take
+10 MiB for as long as the service runs.
 """
 
 import contextlib
@@ -37,18 +37,18 @@ _LATER = re.compile(r'\d+_after_(?P<contract>\d+)')
 
 
 class Phase(enum.StrEnum):
-    """A half of an upgrade: add what is new while the release before runs, then drop the old."""
+    """A half of an upgrade: add while the previous release runs, then remove."""
 
     EXPAND = 'expand'
     CONTRACT = 'contract'
 
 
 class WrongVersion(Exception):
-    """The database does not have the form that this release needs."""
+    """The database does not have the schema that this release needs."""
 
 
 def upgrade(conf: cfg.ConfigOpts, revision: str = 'head') -> None:
-    """Upgrade the database of ``[database]``, unless it has the revision or a newer one."""
+    """Upgrade the database of ``[database]`` to a revision, if it is older."""
     with _connected(conf) as connection:
         upgrade_connection(connection, revision)
 
@@ -129,29 +129,23 @@ def _check_revision(present: str | None) -> None:
     )
 
 
-def contracted(conf: cfg.ConfigOpts) -> bool:
-    """Return whether the database has nothing that only an older release needed."""
-    database = Database(conf)
-    try:
-        return is_at(database, head())
-    finally:
-        database.dispose()
-
-
-def is_at(database: Database, revision: str) -> bool:
-    """Return whether a database has a revision of this release, or a newer one."""
+def is_contracted(database: Database) -> bool:
+    """Return whether the database has nothing that only the previous release needed."""
     with database.engine.connect() as connection:
         present = _version(connection)
-    names = list(_order())
-    return present not in names or names.index(present) >= names.index(revision)
+    return present not in _order() or present == head()
+
+
+def _order() -> Mapping[str, Phase]:
+    """Return every revision of this release with its phase, oldest first."""
+    return _read_order(_folder())
 
 
 @functools.cache
-def _order() -> Mapping[str, Phase]:
-    """Return every revision of this release with its phase, oldest first."""
-    files = (_place() / 'versions').glob('*.py')
-    headers = [dict(_FIELD.findall(each.read_text(encoding='utf-8'))) for each in files]
-    after = {each['down_revision']: each for each in headers if each}
+def _read_order(folder: pathlib.Path) -> Mapping[str, Phase]:
+    files = (folder / 'versions').glob('*.py')
+    headers = [dict(_FIELD.findall(file.read_text(encoding='utf-8'))) for file in files]
+    after = {header['down_revision']: header for header in headers if header}
     order: dict[str, Phase] = {}
     # The first revision comes after none.
     header = after.get('')
@@ -167,7 +161,7 @@ def _version(connection: sa.Connection) -> str | None:
     return connection.scalar(sa.select(_VERSION.c.version_num))
 
 
-def _place() -> pathlib.Path:
+def _folder() -> pathlib.Path:
     assert migrations.__file__ is not None  # nosec B101 # for mypy: it holds already
     return pathlib.Path(migrations.__file__).parent
 
@@ -177,7 +171,7 @@ def _config() -> 'alembic_config.Config':
 
     config = alembic_config.Config()
     # A percent sign in a path would be taken for an interpolation.
-    config.set_main_option('script_location', str(_place()).replace('%', '%%'))
+    config.set_main_option('script_location', str(_folder()).replace('%', '%%'))
     config.attributes['target_metadata'] = tables.METADATA
     return config
 

@@ -350,9 +350,7 @@ HOSTS = _table(
     # The lease for which the servers of a shared host leave it.
     sa.Column('emptied_for', _Uuid),
     # Whether ordinary servers may run there until a lease needs it; NULL: never.
-    # The column is called as it was first: to rename it would take a migration, and a manager of
-    # the release before, which runs until the upgrade is over, would not find it.
-    sa.Column('lent', sa.Boolean, key='open_to_unreserved'),
+    sa.Column('open_to_unreserved', sa.Boolean),
     # See climate_hosts.domain.power: the state, since when, when it was last put to sleep, whether
     # an operator keeps it on, and how many seconds it took to wake.
     sa.Column('power', sa.String(16)),

@@ -23,7 +23,7 @@ from climate_common import amounts
 from climate_core.db import allocations, events, rows, tables
 from climate_core.db.engine import Stale
 from climate_core.lease import limits, model, states, usage
-from climate_core.lease.events import queue
+from climate_core.lease.events import preemption
 
 _LEASE, _RESERVATION, _REPORTED = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
 _ALLOCATION, _PROJECT = tables.ALLOCATIONS, tables.PROJECTS
@@ -78,7 +78,8 @@ _IS_GIVEN_UP = sa.and_(
     _LEASE.c.preemptible.is_(True),
     _RESERVATION.c.status == states.ReservationStatus.DELETED,
     sa.func.coalesce(
-        _RESERVATION.c.given_up, _RESERVATION.c.status_reason.startswith(queue.GIVEN_UP_REASON)
+        _RESERVATION.c.given_up,
+        _RESERVATION.c.status_reason.startswith(preemption.GIVEN_UP_REASON),
     ),
 )
 _RESTORED_AT = events.first_finished_at(_LEASE.c.id, model.RETRY, _RESERVATION.c.freed_at)

@@ -27,7 +27,7 @@ from climate_core.engine.claims import ClaimLost, Claims, EventClaim
 from climate_core.engine.event_steps import CALL_SERVICES, Step, Work, WorkResult, Write
 from climate_core.engine.fast_start import FastStarts, FinishedStart
 from climate_core.lease import events, history, model, states, transitions
-from climate_core.lease.events import queue
+from climate_core.lease.events import preparation
 from climate_core.plugins.base import Done, PollAgain, ResourcePlugin
 from climate_core.threads import Backoff
 
@@ -355,7 +355,7 @@ class EventExecutor:
         """Return the outcome of an expected failure; insufficient capacity may pass."""
         now = self.clock.now()
         outcome = attempts.decide_retry(exc, event, lease, now, self.backoff)
-        if not outcome.lacks_capacity or not queue.can_requeue(lease, preempts_others=True):
+        if not outcome.lacks_capacity or not preparation.can_requeue(lease, preempts_others=True):
             return outcome
         try:
             return dataclasses.replace(outcome, preempts_others=self.give_way(lease))

@@ -20,8 +20,7 @@ from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
 from climate_core.db import events, leases, store
 from climate_core.db.engine import Clock, Database
-from climate_core.lease import model
-from climate_core.lease.changes import failures
+from climate_core.lease import failures, model
 from climate_core.lease.history import Cause
 from climate_core.threads import Worker
 

@@ -415,7 +415,7 @@ def name_field(name: str) -> Iterator[None]:
 #: Must never change: keys that were used would name other leases.
 _NAMESPACE = uuid.UUID('4d9a5c1e-0c57-4f3b-8a3d-5d1f0b6a9e27')
 #: The values that the service adds, and that are not compared when a request is repeated.
-_NOT_COMPARED = frozenset({'idempotency_key', 'may_join', 'api_release'})
+_NOT_COMPARED = frozenset({'idempotency_key', 'may_join'})
 
 
 def id_of_key(project_id: str | None, key: str) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from climate_common import resource_types
+from climate_common import dates, resource_types
+from climate_core import exceptions
 from climate_core.lease import model, states
 from climate_core.lease.model import Event, Lease, Reservation
 
@@ -162,6 +163,29 @@ def recovered_status(lease: Lease, now: datetime) -> str:
     return states.check_move(states.LEASE, lease.status, _L.ACTIVE if started else _L.PENDING)
 
 
+def check_changeable(lease: Lease) -> None:
+    """Reject changes of a lease that is being preempted, was never granted, or drains hosts.
+
+    :raises climate_core.exceptions.InvalidState: it is such a lease
+    """
+    if lease.preempted_at is not None:
+        time = dates.sentence(lease.preempted_at)
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} gives up what it has on {time}, since another lease needs it: '
+            'until then only its name can be changed.'
+        )
+    if lease.never_granted:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} waited as long as it may and has nothing: only its name can be '
+            'changed. Make another lease.'
+        )
+    if lease.status == _L.IN_PROGRESS:
+        raise exceptions.InvalidState(
+            f'Hosts are being emptied for lease {lease.id}: until then only its name can be '
+            'changed. To ask for something else, end it and make another lease.'
+        )
+
+
 def permanent_errors(lease: Lease) -> str | None:
     """Describe the resources that cannot be started and those that were lost, if any."""
     wrong = (r for r in lease.reservations if r.status == _R.ERROR or r.missing_resources)
@@ -191,19 +215,6 @@ def user_start_reason(lease: Lease) -> str | None:
     """Return the reason of a lease that waits for its user to start it, if it does."""
     told = any(e.status == _E.DONE for e in lease.events_of(model.READY))
     return WAITS_FOR_USER if told and lease.status == _L.PENDING else None
-
-
-def move_before_end(
-    before: datetime, old_end: datetime, start: datetime, end: datetime
-) -> datetime:
-    """Return the new ``before_end_date`` of a lease whose dates change.
-
-    It keeps its distance from the end, but not beyond the start.
-
-    :param before: the old ``before_end_date``
-    """
-    # Durations are compared, because the time itself may lie before the first year.
-    return end - max(timedelta(), min(old_end - before, end - start))
 
 
 def complete_event(event: Event, reason: str | None, now: datetime, status: _E = _E.DONE) -> Event:

@@ -11,7 +11,6 @@ A list has thousands of events. The summaries take a fifth of the time of the va
 """
 
 import functools
-import importlib.metadata
 import operator
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -28,13 +27,8 @@ from climate_core.lease.model import Event, Lease
 Time = datetime | str
 
 
-#: Releases may show a lease in different ways: only a manager of the same release shows it for an
-#: API.
-RELEASE: Final = importlib.metadata.version('openstack-climate')
-
 #: What a manager returns to an API that creates a lease: the lease as the API shows it; or only
-#: the id of a lease that existed before, is queued, or is shown in another way by that API. RPC
-#: between two releases carries both.
+#: the id of a lease that existed before or is queued.
 CreatedLease = dict[str, Any] | str
 
 #: The length of a time without its zone.

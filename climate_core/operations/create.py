@@ -22,8 +22,7 @@ from climate_core.db import trusts as db_trusts
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale
 from climate_core.db.rows import GroupWriter, Outcome
-from climate_core.lease import limits, model, states
-from climate_core.lease.changes import reservations as changes_reservations
+from climate_core.lease import changes, limits, model, states
 from climate_core.lease.history import LIMITED, Cause, join_cause, user_cause
 from climate_core.lease.transitions import Change
 from climate_core.operations import pool_forecast, wait_queue
@@ -283,7 +282,7 @@ class LeaseWriter:
         db_limits.check_limits(session, project_id, limits.sum_amounts(missing), most)
         joining = {reservation.id for reservation in missing}
         preparing = {key: done.preparing[key] for key in joining & done.preparing.keys()}
-        change = changes_reservations.add_reservations(lease, missing, draft.now, preparing)
+        change = changes.add_reservations(lease, missing, draft.now, preparing)
         self.quota.check_reservations(change.lease)
         after = store.save(session, lease, change, draft.now, cause)
         calendar = self.allocation_service.calendar.transaction(session)

@@ -19,9 +19,7 @@ from climate_core.conf.delivery import parse_networks
 from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.db.engine import Clock, Database
-from climate_core.lease import model, request, states, webhook
-from climate_core.lease.changes import lifecycle
-from climate_core.lease.changes import reservations as changes_reservations
+from climate_core.lease import changes, model, request, states, webhook
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.lease.states import LeaseKind
 from climate_core.operations.draft import Draft, Item, Reserver
@@ -83,9 +81,9 @@ class DraftBuilder:
         if present is not None:
             after = present
             with errors.collected():
-                after = changes_reservations.add_reservations(present, new, now).lease
+                after = changes.add_reservations(present, new, now).lease
             return Draft(after, items, now, present, found, asked)
-        lease = lifecycle.new_lease(
+        lease = changes.new_lease(
             lease_id,
             asked,
             digests[0] if digests else None,
@@ -118,7 +116,7 @@ class DraftBuilder:
         if items:
             check_generation(lease, generation)
         new = [each.reservation for each in items]
-        after = changes_reservations.add_reservations(lease, new, now).lease
+        after = changes.add_reservations(lease, new, now).lease
         return Draft(after, items, now, lease, found, generation=generation)
 
     def _rules(self) -> request.RequestRules:

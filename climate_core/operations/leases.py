@@ -12,19 +12,24 @@ A ``generation`` is that of the lease that the user has read; None: any. All ope
 """
 
 import datetime
+import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
+
+from sqlalchemy import orm
 
 from climate_core import packages, policies
 from climate_core.calendar.calendar import Calendar
 from climate_core.context import RequestContext
-from climate_core.lease import model, states, views
-from climate_core.lease.changes import lifecycle, reservations
+from climate_core.db import leases, store
+from climate_core.lease import changes, model, states, views
+from climate_core.lease.events import end, start
+from climate_core.lease.history import user_cause
 from climate_core.lease.transitions import Change
 from climate_core.operations import availability
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.create import LeaseWriter
-from climate_core.operations.draft_builder import DraftBuilder
+from climate_core.operations.draft_builder import DraftBuilder, check_allowed, check_generation
 from climate_core.operations.idempotent_create import retry_if_lease_appeared
 from climate_core.operations.preemption import Preemption
 from climate_core.operations.provisioning import OwnerTrusts, Provisioner
@@ -32,10 +37,17 @@ from climate_core.operations.quota import Quota
 from climate_core.operations.remote import remote
 from climate_core.operations.server_preemption import ServerPreemption
 from climate_core.operations.services import HostEvacuation, NoEvacuation, Services
-from climate_core.operations.shrink import LeaseShrinker
-from climate_core.operations.update import LeaseUpdater, RequestedChange
+from climate_core.operations.update import LeaseUpdate, UpdateRequest
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
+
+#: A change that needs one transaction only -> the policy that must allow it on the lease.
+_RULES: Final[Mapping[str, str]] = {
+    'lease.start': policies.START_LEASE,
+    'lease.end': policies.END_LEASE,
+    'lease.delete': policies.DELETE_LEASE,
+    'reservation.delete': policies.DELETE_RESERVATION,
+}
 
 
 class LeaseOperations:
@@ -52,7 +64,7 @@ class LeaseOperations:
         conf, database, clock = services.conf, services.database, services.clock
         plugins, calendar = services.plugins, services.calendar or Calendar(database)
         self.services, self.on_write = services, on_write
-        self.conf, self.external, self.cloud = conf, services.external, services.cloud
+        self.conf, self.external = conf, services.external
         self.allocation_service = AllocationService(calendar, plugins)
         self.quota = Quota(conf, database, services.limits, self.external)
         self.builder = DraftBuilder(conf, database, clock, plugins, self.external)
@@ -60,7 +72,7 @@ class LeaseOperations:
             conf,
             database,
             self.allocation_service,
-            ServerPreemption(conf, database, clock, self.cloud),
+            ServerPreemption(conf, database, clock, services.cloud),
         )
         self.queue = WaitQueue(services, self.allocation_service, self.quota, self.preemption)
         self.host_evacuation = self._create_evacuation(services)
@@ -72,12 +84,6 @@ class LeaseOperations:
             self.allocation_service,
             self.host_evacuation.planner,
             self.preemption,
-        )
-        self.updater = LeaseUpdater(
-            services,
-            self.quota,
-            self.allocation_service,
-            LeaseShrinker(database, clock, plugins, self.allocation_service),
         )
 
     def _create_evacuation(self, services: Services) -> HostEvacuation:
@@ -119,15 +125,14 @@ class LeaseOperations:
             ``idempotency_key``, ``may_join``, ``start_date`` (default now), ``before_end_date``,
             ``reservations`` (each ``resource_type`` and what its plugin takes), ``events`` (each
             ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``,
-            ``kind``, ``max_retries``, ``priority``, ``best_effort_timeout``, ``preemptible``;
-            ``api_release``: the release of the calling API
-        :returns: a new lease as the API shows it, if the API has this release; else its id
+            ``kind``, ``max_retries``, ``priority``, ``best_effort_timeout``, ``preemptible``
+        :returns: a new lease as the API shows it, unless it is queued; else its id
         """
         draft = self.builder.build_lease(context, values)
         written = self.lease_writer.write_draft(context, draft)
         self.on_write(written.lease, draft.now)
         waits = written.lease.status == states.LeaseStatus.WAITING
-        if written.is_new and not waits and values.get('api_release') == views.RELEASE:
+        if written.is_new and not waits:
             return views.lease_view(written.lease, viewer_id=context.user_id)
         return written.lease.id
 
@@ -142,7 +147,7 @@ class LeaseOperations:
     ) -> list[dict[str, Any]]:
         """Return when a lease would be granted, see :func:`.availability.find_windows`."""
         return availability.find_windows(
-            self.builder, self.allocation_service, self.cloud, context, values
+            self.builder, self.allocation_service, self.services.cloud, context, values
         )
 
     @remote(writes=True)
@@ -159,10 +164,10 @@ class LeaseOperations:
             ``before_end_date``, ``start_policy``, ``before_start``, ``priority``, ``webhook``
             (None removes it), ``events`` (instead of the ones of earlier requests),
             ``reservations`` (each ``id`` and what changes), ``partial`` (with a later end: extend
-            what can be extended, see :mod:`climate_core.lease.changes.update`)
+            what can be extended, see :mod:`climate_core.lease.changes`)
         :returns: the id of the lease
         """
-        self.updater.update_lease(context, lease_id, values, generation)
+        self._update(UpdateRequest(context, lease_id, values, generation))
         return lease_id
 
     @remote(writes=True)
@@ -170,36 +175,21 @@ class LeaseOperations:
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Delete a lease: immediately if it holds nothing, otherwise when all of that is freed."""
-        self.updater.write(
-            'lease.delete',
-            RequestedChange(
-                context, policies.DELETE_LEASE, lease_id, generation, lifecycle.delete_lease
-            ),
-        )
+        self._change(context, 'lease.delete', lease_id, generation, end.delete_lease)
 
     @remote(writes=True)
     def start_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Start a lease that waits for its user; InvalidState if it does not, or not yet."""
-        self.updater.write(
-            'lease.start',
-            RequestedChange(
-                context, policies.START_LEASE, lease_id, generation, lifecycle.start_lease
-            ),
-        )
+        self._change(context, 'lease.start', lease_id, generation, start.start_lease)
 
     @remote(writes=True)
     def end_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """End a lease now, or cancel it before its start; it stays readable."""
-        self.updater.write(
-            'lease.end',
-            RequestedChange(
-                context, policies.END_LEASE, lease_id, generation, lifecycle.end_lease
-            ),
-        )
+        self._change(context, 'lease.end', lease_id, generation, end.end_lease)
 
     @retry_if_lease_appeared
     @remote(reserves=True)
@@ -232,7 +222,7 @@ class LeaseOperations:
         generation: int | None = None,
     ) -> str:
         """Change what the plugin of a reservation permits, until its end; return its id."""
-        self.updater.update_reservation(context, lease_id, reservation_id, values, generation)
+        self._update(UpdateRequest(context, lease_id, values, generation, reservation_id))
         return reservation_id
 
     @remote(writes=True)
@@ -244,10 +234,30 @@ class LeaseOperations:
         generation: int | None = None,
     ) -> None:
         """Free one resource and remove it from a lease, which continues."""
+        change = functools.partial(changes.remove_reservation, reservation_id=reservation_id)
+        self._change(context, 'reservation.delete', lease_id, generation, change)
 
-        def change(lease: model.Lease, now: datetime.datetime) -> Change:
-            return reservations.remove_reservation(lease, reservation_id, now)
+    def _update(self, request: UpdateRequest) -> None:
+        LeaseUpdate(self.services, self.quota, self.allocation_service, request).run()
 
-        rule = policies.DELETE_RESERVATION
-        requested = RequestedChange(context, rule, lease_id, generation, change)
-        self.updater.write('reservation.delete', requested)
+    def _change(
+        self,
+        context: RequestContext,
+        action: str,
+        lease_id: str,
+        generation: int | None,
+        change: Callable[..., Change],
+    ) -> None:
+        """Write a change of a lease that needs no more than one transaction.
+
+        :param change: returns the change of a lease ``now``
+        """
+        cause, now = user_cause(context, action), self.services.clock.now()
+
+        def write(session: orm.Session) -> None:
+            lease = leases.get(session, lease_id, lock=True)
+            check_allowed(context, _RULES[action], lease)
+            check_generation(lease, generation)
+            store.save(session, lease, change(lease, now=now), now, cause)
+
+        self.services.database.write(write)

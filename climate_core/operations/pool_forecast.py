@@ -22,7 +22,7 @@ from climate_core.context import RequestContext
 from climate_core.db import forecast_reads
 from climate_core.db.engine import Database
 from climate_core.lease import model, states
-from climate_core.lease.changes.update import moved_date
+from climate_core.lease.changes import moved_date
 from climate_core.lease.model import PREPARE, Lease, Reservation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft

@@ -23,7 +23,7 @@ from climate_core.db import due_events, forecast_reads, leases, store
 from climate_core.db.engine import Database, signal
 from climate_core.db.forecast_reads import Preemptible
 from climate_core.lease import model, states
-from climate_core.lease.changes import queueing
+from climate_core.lease.events import preemption, schedule
 from climate_core.lease.history import Cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.operations.allocation_service import AllocationService
@@ -159,7 +159,7 @@ class Preemption:
             cleaned = max(
                 (self.allocation_service.cleaning(each) for each in lease.live), default=_NO_TIME
             )
-            change = queueing.preempt_lease(lease, time - cleaned, earliest, draft.now)
+            change = preemption.preempt_lease(lease, time - cleaned, earliest, draft.now)
             if change is None:
                 raise exceptions.NotEnough(_HAS_STARTED)
             store.save(session, lease, change, draft.now, _CAUSE)
@@ -191,7 +191,7 @@ class Preemption:
         lasts = asked.lasts if asked is not None else None
         end = lease.end_date if lasts is None else start + lasts
         return dataclasses.replace(
-            draft, lease=queueing.shift_period(lease, start, end, draft.now)
+            draft, lease=schedule.shift_period(lease, start, end, draft.now)
         )
 
     def _notice(self) -> datetime.timedelta:

@@ -18,12 +18,12 @@ from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
 from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.context import RequestContext
-from climate_core.db import leases, migration
+from climate_core.db import leases
 from climate_core.db import reservations as db_reservations
 from climate_core.db import trusts as db
 from climate_core.db.engine import DATABASE_ERRORS, Database, after_commit
 from climate_core.lease import model
-from climate_core.lease.events import start
+from climate_core.lease.events import preparation
 from climate_core.lease.model import TrustScope
 from climate_core.lease.request import prefix_field
 from climate_core.operations.draft import Draft, Item
@@ -35,8 +35,6 @@ LOG = log.getLogger(__name__)
 _CLEANUP_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, *DATABASE_ERRORS)
 _TRUST_ERRORS = (exceptions.Transient, exceptions.Permanent, exceptions.ClimateError)
 
-#: The migration of the first contraction since leases share trusts.
-_SHARING_MIGRATION: Final = '0041'
 
 #: Keystonemiddleware's ``token_cache_time``.
 _TRUST_CACHE_SECONDS: Final = 300.0
@@ -72,9 +70,6 @@ class OwnerTrusts:
     accepts the user. The cache decides nothing: the statement that writes the lease checks that
     its trust is live, see :mod:`climate_core.db.trusts`.
 
-    A manager of a release without sharing deletes the trust of an ended lease even if it is
-    shared. So nothing is shared until the database was contracted since: such managers have ended.
-
     :param size: the number of owners whose trusts are cached
     """
 
@@ -82,7 +77,6 @@ class OwnerTrusts:
         self._database = database
         self._trusts = trusts
         self._known: RecentCache[str] = RecentCache(size, _TRUST_CACHE_SECONDS)
-        self._contracted = False
 
     def take(self, context: RequestContext) -> OwnerTrust:
         """Return a live trust of the user, project and roles of a request, or create one.
@@ -97,8 +91,7 @@ class OwnerTrusts:
         if trust_id is None:
             trust_id = self._find(scope)
             if trust_id is None:
-                shared = scope if self._may_share() else None
-                return OwnerTrust(self._trusts.create(context, scope.roles), shared)
+                return OwnerTrust(self._trusts.create(context, scope.roles), scope)
             self._known.put(scope.digest, trust_id)
         return OwnerTrust(trust_id, scope, is_new=False)
 
@@ -165,10 +158,6 @@ class OwnerTrusts:
         # Rejected trusts may still seem live on a node that lags behind: do not try all of them.
         return None
 
-    def _may_share(self) -> bool:
-        self._contracted = self._contracted or migration.is_at(self._database, _SHARING_MIGRATION)
-        return self._contracted
-
 
 @dataclasses.dataclass(slots=True)
 class Provisioned:
@@ -193,7 +182,7 @@ class Provisioned:
         reservations = model.order_joining((), (each.reservation for each in self.items))
         trust_id = self.trust.id if self.trust else None
         lease = dataclasses.replace(draft.lease, trust_id=trust_id, reservations=reservations)
-        return start.add_preparations(lease, self.preparing, draft.now)
+        return preparation.add_preparations(lease, self.preparing, draft.now)
 
     def is_lease_of(self, draft: Draft, lease: model.Lease) -> bool:
         """Return whether a lease was written by the request of a draft, not by an equal request.

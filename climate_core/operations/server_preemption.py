@@ -25,7 +25,7 @@ from climate_core.db import forecast_reads, leases
 from climate_core.db.engine import Clock, Database
 from climate_core.db.forecast_reads import PreemptibleServers
 from climate_core.lease import model, states
-from climate_core.lease.changes import queueing
+from climate_core.lease.events import queue
 from climate_core.operations import pool_forecast
 from climate_core.operations.pool_forecast import require_cloud
 from climate_core.operations.services import UserConnector
@@ -93,7 +93,7 @@ class ServerPreemption:
             return None
         if not lease.live or len(_find_servers(lease)) < len(lease.live):
             return None
-        first, end = queueing.granted_period(lease, now)
+        first, end = queue.granted_period(lease, now)
         time, start = self._times(lease, first, now)
         if lease.duration is not None:
             end = max(end, start + datetime.timedelta(seconds=lease.duration))

@@ -10,7 +10,7 @@ closed that the lease still has. The change is only written if that event is unc
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from oslo_log import log
@@ -20,20 +20,18 @@ from climate_core import exceptions
 from climate_core.calendar.model import RetainedAllocation
 from climate_core.cloud.errors import for_user
 from climate_core.db import due_events, leases, store
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, Stale, signal
+from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
 from climate_core.lease import model, states
 from climate_core.lease.events import reallocation
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
-from climate_core.operations.allocation_service import AllocationService
-from climate_core.operations.draft_builder import check_generation
-from climate_core.plugins.base import ResourcePlugin
+from climate_core.operations.services import Services
 
 LOG = log.getLogger(__name__)
 
 #: Seconds until closed units that were not released are opened, besides one per unit.
 UNDO_SECONDS: Final = 60
-_TROUBLE: Final[tuple[type[Exception], ...]] = (Stale, *DATABASE_ERRORS)
+_WRITE_ERRORS: Final[tuple[type[Exception], ...]] = (Stale, *DATABASE_ERRORS)
 _CAUSE: Final = Cause('reservation.update')
 BUSY: Final = 'The hosts of the lease are being changed at this moment. Try again in some seconds.'
 
@@ -59,85 +57,74 @@ class ClosedUnits:
             raise exceptions.InvalidState(BUSY)
 
 
-@dataclasses.dataclass
-class LeaseShrinker:
-    """Close the units that a change releases before the change is written."""
+@contextlib.contextmanager
+def closed_units(
+    services: Services, lease: model.Lease, shrinking: Mapping[str, int]
+) -> Iterator[ClosedUnits]:
+    """Close the units that an active lease releases, while its change is written.
 
-    database: Database
-    clock: Clock
-    plugins: Mapping[str, ResourcePlugin]
-    allocation_service: AllocationService
+    If the change is not written, the units are opened again.
 
-    @contextlib.contextmanager
-    def closing(
-        self,
-        lease_id: str,
-        generation: int | None,
-        change: Callable[[model.Lease, datetime.datetime], Change],
-    ) -> Iterator[ClosedUnits]:
-        """Close the units that a change of an active lease releases, while the change is written.
-
-        If the change is not written, the units are opened again.
-
-        :raises climate_core.exceptions.GenerationConflict: the lease has another generation
-        :raises climate_core.exceptions.InvalidState: they are in use, or the lease is not active
-        """
-        lease, now = self.database.read(leases.get, lease_id), self.clock.now()
-        check_generation(lease, generation)
-        fewer = self.allocation_service.find_shrinking(lease, change(lease, now).lease, now, {})
-        chosen = [lease.get_reservation(reservation_id) for reservation_id in fewer]
-        _check_awake(lease, chosen)
-        less = {}
+    :param shrinking: the new number of units, by the ids of the reservations that release some
+    :raises climate_core.exceptions.InvalidState: they are in use, or the lease is not active
+    """
+    chosen = [lease.get_reservation(reservation_id) for reservation_id in shrinking]
+    _check_active(lease, chosen)
+    less = {}
+    with for_user():
+        for reservation in chosen:
+            plugin = services.plugins[reservation.resource_type]
+            left = plugin.choose_retained(reservation, shrinking[reservation.id])
+            less[reservation.id] = RetainedAllocation(left, plugin.cleaning(reservation))
+    generations = services.database.write(_announce, lease, less, services.clock.now())
+    try:
         with for_user():
             for reservation in chosen:
-                plugin = self.plugins[reservation.resource_type]
-                left = plugin.choose_retained(reservation, fewer[reservation.id])
-                less[reservation.id] = RetainedAllocation(left, plugin.cleaning(reservation))
-        generations = self.database.write(self._announce, lease, less)
+                services.plugins[reservation.resource_type].close_released(
+                    reservation, less[reservation.id].left
+                )
+        yield ClosedUnits(less, generations)
+    except Exception:
         try:
-            with for_user():
-                for reservation in chosen:
-                    self.plugins[reservation.resource_type].close_released(
-                        reservation, less[reservation.id].left
-                    )
-            yield ClosedUnits(less, generations)
-        except Exception:
-            self._undo(lease_id, less)
-            raise
+            services.database.write(_reopen, lease.id, [*less], services.clock.now())
+        except _WRITE_ERRORS:
+            LOG.warning(
+                'The closed units of lease %s are opened again by its next event', lease.id
+            )
+        raise
 
-    def _undo(self, lease_id: str, reservation_ids: Iterable[str]) -> None:
-        """Reschedule the events that open what reservations have in the calendar to now."""
-        try:
-            self.database.write(self._write_undo, lease_id, list(reservation_ids))
-        except _TROUBLE:
-            LOG.warning('What lease %s has is put into use a little later', lease_id)
 
-    def _announce(
-        self, session: orm.Session, seen: model.Lease, less: Mapping[str, RetainedAllocation]
-    ) -> Mapping[str, int]:
-        """Add events that open the closed units later, unless the change is written first."""
-        lease, now = leases.get(session, seen.id, lock=True), self.clock.now()
-        chosen = [lease.get_reservation(reservation_id) for reservation_id in less]
-        _check_awake(lease, chosen)
-        if any(
-            reservation.allocations != seen.get_reservation(reservation.id).allocations
-            for reservation in chosen
-        ):
-            raise exceptions.InvalidState(BUSY)
-        units = sum(len(kept.left) for kept in less.values())
-        later = now + datetime.timedelta(seconds=UNDO_SECONDS + units)
-        after = reallocation.add_reallocations(lease, less, now, later)
+def _announce(
+    session: orm.Session,
+    seen: model.Lease,
+    less: Mapping[str, RetainedAllocation],
+    now: datetime.datetime,
+) -> Mapping[str, int]:
+    """Add events that open the closed units later, unless the change is written first."""
+    lease = leases.get(session, seen.id, lock=True)
+    chosen = [lease.get_reservation(reservation_id) for reservation_id in less]
+    _check_active(lease, chosen)
+    if any(
+        reservation.allocations != seen.get_reservation(reservation.id).allocations
+        for reservation in chosen
+    ):
+        raise exceptions.InvalidState(BUSY)
+    units = sum(len(kept.left) for kept in less.values())
+    later = now + datetime.timedelta(seconds=UNDO_SECONDS + units)
+    after = reallocation.add_reallocations(lease, less, now, later)
+    store.save(session, lease, Change(after), now, _CAUSE)
+    return _generations(after, less)
+
+
+def _reopen(
+    session: orm.Session, lease_id: str, reservation_ids: Iterable[str], now: datetime.datetime
+) -> None:
+    """Reschedule the events that open what reservations have in the calendar to now."""
+    lease = leases.find(session, lease_id, lock=True)
+    if lease is not None and lease.status not in states.ENDING:
+        after = reallocation.add_reallocations(lease, reservation_ids, now)
         store.save(session, lease, Change(after), now, _CAUSE)
-        return _generations(after, less)
-
-    def _write_undo(
-        self, session: orm.Session, lease_id: str, reservation_ids: Iterable[str]
-    ) -> None:
-        lease, now = leases.find(session, lease_id, lock=True), self.clock.now()
-        if lease is not None and lease.status not in states.ENDING:
-            after = reallocation.add_reallocations(lease, reservation_ids, now)
-            store.save(session, lease, Change(after), now, _CAUSE)
-            signal(session, due_events.DUE)
+        signal(session, due_events.DUE)
 
 
 def _generations(lease: model.Lease, reservation_ids: Iterable[str]) -> dict[str, int]:
@@ -150,7 +137,7 @@ def _generations(lease: model.Lease, reservation_ids: Iterable[str]) -> dict[str
     }
 
 
-def _check_awake(lease: model.Lease, reservations: Iterable[model.Reservation]) -> None:
+def _check_active(lease: model.Lease, reservations: Iterable[model.Reservation]) -> None:
     """Reject a release of units that are not open yet, or are being opened."""
     if lease.status != states.LeaseStatus.ACTIVE:
         raise exceptions.InvalidState(

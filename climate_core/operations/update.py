@@ -1,351 +1,453 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change a lease or a reservation: check the request, then write it in one transaction.
+"""Update a lease or one of its reservations: plan what the change needs, then apply it.
 
-Some changes need more than a transaction. Other dates of resources that are not created yet need
-the forecast of the common pool. A smaller reservation of an active lease is closed first. The
-transaction detects both before it writes anything.
+An update is applied in one transaction, which plans it by the lease that it has locked. Three
+needs are met outside of a transaction, before anything is written: the external service approves
+the change, the forecast of the common pool has capacity for resources that are not created yet,
+and the units that an active lease returns are closed. The transaction stops before it writes if
+one of them is open, and is repeated after it.
 """
 
 import dataclasses
-import datetime
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import orm
 
+from climate_common import dates, words
 from climate_core import exceptions, policies
+from climate_core.calendar.model import Demand, RetainedAllocation
 from climate_core.concurrency import check_deadline, deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import usage as db_limits
-from climate_core.lease import model, states
-from climate_core.lease.changes import reservations, update
+from climate_core.db.engine import TransactionRejected
+from climate_core.lease import changes, limits, model, states
+from climate_core.lease.allocations import Allocation
 from climate_core.lease.events import reallocation
-from climate_core.lease.history import LIMITED, Cause, user_cause
-from climate_core.lease.limits import Amounts
+from climate_core.lease.history import user_cause
 from climate_core.lease.request import prefix_field
 from climate_core.lease.transitions import Change
+from climate_core.lease.webhook import DEFAULT_RULES
 from climate_core.operations import pool_forecast
-from climate_core.operations.allocation_service import AllocationService
+from climate_core.operations.allocation_service import AllocationService, remaining_period
 from climate_core.operations.draft import check_owner, check_stored_bytes
 from climate_core.operations.draft_builder import check_allowed, check_generation, webhook_rules
 from climate_core.operations.quota import Quota, count_added
 from climate_core.operations.services import Services
-from climate_core.operations.shrink import BUSY, ClosedUnits, LeaseShrinker
-from climate_core.plugins.base import ResourcePlugin
+from climate_core.operations.shrink import BUSY, ClosedUnits, closed_units
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RequestedChange:
-    """A change of a lease that a user requests.
+class UpdateRequest:
+    """The changes of a lease, or of one of its reservations, that a user requests.
 
-    :param rule: the policy that must allow the change on the lease
-    :param change: returns the change of the lease, at a time
-    :param limited: its project and the limits of that, if it may hold more than before
-    :param fields: reservation id -> its place in the request
-    :param partial: whether reservations that cannot be extended keep their end
+    :param generation: of the lease that the user has read; None: any
+    :param reservation_id: the reservation that ``values`` change; None: they change the lease
     """
 
     context: RequestContext
-    rule: str
     lease_id: str
-    generation: int | None
-    change: Callable[[model.Lease, datetime.datetime], Change]
-    limited: tuple[str, Amounts] | None = None
-    fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    partial: bool = False
+    values: Mapping[str, Any]
+    generation: int | None = None
+    reservation_id: str | None = None
 
-    def load(self, session: orm.Session, lock: bool = False) -> model.Lease:
-        """Return the lease as it is now.
+    @property
+    def fields(self) -> dict[str, str]:
+        """Return the places of reservations in the request by their ids."""
+        items = enumerate(self.values.get('reservations') or ())
+        return {str(item.get('id')): f'reservations[{place}]' for place, item in items}
 
-        :raises climate_core.exceptions.LeaseNotFound: there is none, or the policy did not allow
-            this on it
-        """
-        lease = leases.get(session, self.lease_id, lock=lock)
-        check_allowed(self.context, self.rule, lease)
-        return lease
+    @property
+    def is_partial(self) -> bool:
+        """Return whether reservations that cannot be extended keep their end."""
+        return self.reservation_id is None and bool(self.values.get('partial'))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Unwritten:
-    """A change that is not written yet: it needs more than the transaction.
+class UpdatePlan:
+    """An update of a lease as it is, and what it needs.
 
-    :param needs_forecast: whether it needs the forecast; else something must be closed first
+    :param needs_approval: whether the external service must approve it
+    :param needs_forecast: whether the common pool must have capacity at its new dates
+    :param added: what it adds to the amounts of its project
+    :param reallocated: the requests of reservations whose allocations may change
+    :param shrinking: the ids of the reservations of an active lease that return units -> their new
+        number of units
     """
 
     before: model.Lease
-    after: model.Lease
+    change: Change
+    needs_approval: bool
     needs_forecast: bool
+    added: limits.Amounts
+    reallocated: Sequence[Demand]
+    shrinking: Mapping[str, int]
 
 
-class LeaseUpdater:
-    """Check and write the changes of leases."""
+class LeaseUpdate:
+    """The update of a lease by one request."""
 
     def __init__(
         self,
         services: Services,
         quota: Quota,
         allocation_service: AllocationService,
-        reduction: LeaseShrinker,
+        request: UpdateRequest,
     ) -> None:
-        self._conf = services.conf
-        self._database = services.database
-        self._clock = services.clock
-        self._plugins = services.plugins
-        self._external = services.external
-        self.cloud = services.cloud
+        self._services = services
         self._quota = quota
         self._allocation_service = allocation_service
-        self._reduction = reduction
+        self._request = request
+        is_lease = request.reservation_id is None
+        self._rule = policies.UPDATE_LEASE if is_lease else policies.UPDATE_RESERVATION
+        self._action = 'lease.update' if is_lease else 'reservation.update'
+        #: The generation that the lease must have; what was approved is valid for it only.
+        self._generation = request.generation
+        #: The project of the lease and its limits, if it may hold more than before.
+        self._limited: tuple[str, limits.Amounts] | None = None
+        self._has_forecast = False
+        self._closed: ClosedUnits | None = None
+        #: What the last transaction has planned.
+        self._plan: UpdatePlan | None = None
 
-    def update_lease(
-        self,
-        context: RequestContext,
-        lease_id: str,
-        values: Mapping[str, Any],
-        generation: int | None,
-    ) -> None:
-        """Change a lease, see :meth:`.LeaseOperations.update_lease`."""
-        rules = update.UpdateRules(
-            late=self._conf.manager.late_start_seconds,
-            before_start=self._conf.manager.before_start_seconds,
-            webhooks=webhook_rules(self._conf),
-        )
-        places = enumerate(values.get('reservations') or ())
-        requested = RequestedChange(
-            context,
-            policies.UPDATE_LEASE,
-            lease_id,
-            generation,
-            functools.partial(self._change_lease, context, values, rules),
-            fields={str(item.get('id')): f'reservations[{place}]' for place, item in places},
-            partial=bool(values.get('partial')),
-        )
-        requested = self._check_external(requested)
-        if values.get('reservations'):
-            requested = self._check_limits(requested)
-        self.write('lease.update', requested)
+    def run(self) -> None:
+        """Update the lease, see :meth:`.LeaseOperations.update_lease`."""
+        self._approve()
+        plan = self._write()
+        if plan is not None and plan.needs_forecast:
+            self._check_forecast(plan)
+            plan = self._write()
+        if plan is not None:
+            with closed_units(self._services, plan.before, plan.shrinking) as self._closed:
+                with deadline(None):
+                    plan = self._write()
+                if plan is not None:
+                    raise exceptions.InvalidState(BUSY)
 
-    def update_reservation(
-        self,
-        context: RequestContext,
-        lease_id: str,
-        reservation_id: str,
-        values: Mapping[str, Any],
-        generation: int | None,
-    ) -> None:
-        """Change a reservation, see :meth:`.LeaseOperations.update_reservation`."""
-
-        def change(lease: model.Lease, now: datetime.datetime) -> Change:
-            normalized = normalize_values(self._plugins, context, lease, reservation_id, values)
-            changed = reservations.change_reservation(lease, reservation_id, normalized, now)
-            check_stored_bytes(lease, changed.lease)
-            return recount_amounts(self._plugins, lease, changed, now)
-
-        rule = policies.UPDATE_RESERVATION
-        requested = RequestedChange(context, rule, lease_id, generation, change)
-        self.write('reservation.update', self._check_limits(requested))
-
-    def write(self, action: str, requested: RequestedChange) -> None:
-        """Write a change, after the forecast or the closing of units that it needs."""
-        cause = user_cause(requested.context, action)
-        unwritten = self._write(cause, requested)
-        if unwritten is None:
-            return
-        if unwritten.needs_forecast:
-            before = unwritten.before
-            pool_forecast.check_moved(
-                self._database, self.cloud, before, unwritten.after, self._clock.now()
+    def plan(self, lease: model.Lease, now: datetime) -> UpdatePlan:
+        """Return the update of a lease and what it needs. Nothing is read or written."""
+        if self._request.reservation_id is None:
+            change = self._change_lease(lease, now)
+        else:
+            normalized = self._normalize(lease, self._request.reservation_id, self._request.values)
+            change = changes.change_reservation(
+                lease, self._request.reservation_id, normalized, now
             )
-            # The forecast is valid for this generation of the lease only.
-            checked = dataclasses.replace(requested, generation=before.generation)
-            unwritten = self._write(cause, checked, is_forecast=True)
-            if unwritten is None:
-                return
-        closing = self._reduction.closing(
-            requested.lease_id, requested.generation, requested.change
+        check_stored_bytes(lease, change.lease)
+        change = self._recount_amounts(lease, change, now)
+        after = change.lease
+        requests = self._allocation_service.read_requests(
+            find_changed(lease, after), self._request.fields
         )
-        with closing as closed, deadline(None):
-            if self._write(cause, requested, closed) is not None:
-                raise exceptions.InvalidState(BUSY)
+        blamed = _find_blamed_dates(lease, after)
+        requests = [
+            dataclasses.replace(request, field=blamed.get(request.reservation_id, request.field))
+            for request in requests
+        ]
+        return UpdatePlan(
+            before=lease,
+            change=change,
+            needs_approval=self._quota.asks_external(after, lease),
+            needs_forecast=pool_forecast.needs_forecast(lease, after),
+            added=count_added(after, lease),
+            reallocated=requests,
+            shrinking=find_shrinking(lease, requests) if lease.has_started(now) else {},
+        )
 
-    def _write(
-        self,
-        cause: Cause,
-        requested: RequestedChange,
-        closed: ClosedUnits | None = None,
-        is_forecast: bool = False,
-    ) -> _Unwritten | None:
-        """Write a change in one transaction, or nothing.
+    def apply(self, session: orm.Session) -> UpdatePlan | None:
+        """Write the update.
 
-        :param closed: the units that an active lease gives back
-        :param is_forecast: whether the forecast has the capacity for its new dates
-        :returns: the change if it needs more than that; None: it is written
+        :returns: None: it is written. Else its plan, which needs more than the transaction
         """
-        now = self._clock.now()
-        limited, fields, partial = requested.limited, requested.fields, requested.partial
-        less = {} if closed is None else closed.less
-
-        def attempt(session: orm.Session) -> _Unwritten | None:
-            if limited is not None:
-                # First, so that the count includes what other requests have committed.
-                db_limits.lock_project(session, *limited)
-            lease = requested.load(session, lock=True)
-            check_generation(lease, requested.generation)
-            if cause.action in LIMITED:
-                self._quota.check_changes(session, lease)
-            if closed is not None:
-                closed.check(lease)
-            changed = requested.change(lease, now)
-            if not is_forecast and pool_forecast.needs_forecast(lease, changed.lease):
-                return _Unwritten(lease, changed.lease, needs_forecast=True)
-            if limited is not None:
-                project_id, most = limited
-                db_limits.check_limits(
-                    session, project_id, count_added(changed.lease, lease), most
-                )
-            shrinking = self._allocation_service.find_shrinking(lease, changed.lease, now, fields)
-            if shrinking.keys() - less.keys():
-                return _Unwritten(lease, changed.lease, needs_forecast=False)
-            after = store.save(session, lease, changed, now, cause)
-            calendar = self._allocation_service.calendar.transaction(session)
-            done = self._allocation_service.reallocate_changed(
-                calendar, lease, after, now, fields, less, partial
-            )
-            if done.more or done.refused:
-                last = update.add_early_ends(lease, after, done.refused, now)
-                awake = Change(reallocation.add_reallocations(last, done.more, now))
-                store.save(session, after, awake, now, cause)
+        now = self._services.clock.now()
+        if self._limited is not None:
+            # First, so that the count includes what other requests have committed.
+            db_limits.lock_project(session, *self._limited)
+        lease = self._load(session, lock=True)
+        check_generation(lease, self._generation)
+        self._quota.check_changes(session, lease)
+        closed: Mapping[str, RetainedAllocation] = {}
+        if self._closed is not None:
+            self._closed.check(lease)
+            closed = self._closed.less
+        plan = self._plan = self.plan(lease, now)
+        if plan.needs_forecast and not self._has_forecast:
+            return plan
+        if self._limited is not None:
+            project_id, most = self._limited
+            db_limits.check_limits(session, project_id, plan.added, most)
+        if plan.shrinking.keys() - closed.keys():
+            return plan
+        cause = user_cause(self._request.context, self._action)
+        after = store.save(session, lease, plan.change, now, cause)
+        if not plan.reallocated:
             return None
+        new, refused = self._reallocate(session, plan, closed, now)
+        changed: Collection[str] = ()
+        if lease.has_started(now):
+            changed = _find_other_units(lease, new) | closed.keys()
+        if changed or refused:
+            last = changes.add_early_ends(lease, after, refused, now)
+            last = reallocation.add_reallocations(last, changed, now)
+            store.save(session, after, Change(last), now, cause)
+        return None
 
-        return self._database.write(attempt)
+    def _load(self, session: orm.Session, lock: bool = False) -> model.Lease:
+        """Return the lease as it is now.
 
-    def _change_lease(
-        self,
-        context: RequestContext,
-        values: Mapping[str, Any],
-        rules: update.UpdateRules,
-        lease: model.Lease,
-        now: datetime.datetime,
-    ) -> Change:
-        """Return the change of a lease by the values of a request. Nothing is read or written."""
-        items = []
+        :raises climate_core.exceptions.LeaseNotFound: it does not exist, or the policy does not
+            allow the update
+        """
+        lease = leases.get(session, self._request.lease_id, lock=lock)
+        check_allowed(self._request.context, self._rule, lease)
+        return lease
+
+    def _approve(self) -> None:
+        """Check what takes too long for a transaction: limits, and with the external service.
+
+        The roles of a delegated token are compared here, too: Keystone must not be called in the
+        transaction.
+        """
+        request = self._request
+        is_lease = request.reservation_id is None
+        is_external = is_lease and self._quota.external.on_update
+        may_add = not is_lease or bool(request.values.get('reservations'))
+        if not is_external and not (
+            may_add and (self._quota.most.is_on or request.context.is_delegated)
+        ):
+            return
+        lease, now = self._services.database.read(self._load), self._services.clock.now()
+        check_generation(lease, self._generation)
+        plan = self.plan(lease, now)
+        if plan.needs_approval:
+            most = self._quota.check_quota(plan.change.lease, now, lease)
+            # The service has permitted this change of this lease.
+            self._generation = lease.generation
+        else:
+            most = self._quota.check_limits(plan.change.lease, lease)
+        if most is not None:
+            self._limited = lease.project_id, most
+
+    def _check_forecast(self, plan: UpdatePlan) -> None:
+        """Check that the common pool has capacity at the new dates, of this generation only."""
+        services = self._services
+        pool_forecast.check_moved(
+            services.database,
+            services.cloud,
+            plan.before,
+            plan.change.lease,
+            services.clock.now(),
+        )
+        self._generation, self._has_forecast = plan.before.generation, True
+
+    def _write(self) -> UpdatePlan | None:
+        try:
+            return self._services.database.write(self.apply)
+        except exceptions.NotEnough as exc:
+            if self._plan is None or self._request.is_partial:
+                raise
+            raise _explain_partial(exc, self._plan.before, self._plan.change.lease) from None
+
+    def _change_lease(self, lease: model.Lease, now: datetime) -> Change:
+        """Return the change of a lease by the values of the request."""
+        values, items = self._request.values, []
         for place, item in enumerate(values.get('reservations') or ()):
             check_deadline()
             with prefix_field(f'reservations[{place}]'):
                 try:
-                    normalized = normalize_values(
-                        self._plugins, context, lease, str(item.get('id')), item
-                    )
+                    normalized = self._normalize(lease, str(item.get('id')), item)
                 except exceptions.ReservationNotFound as exc:
                     # The reservation is not in the path of the request, but in its body.
                     raise exceptions.BadRequest(exc.message, field='id') from exc
                 items.append({'id': item['id'], **normalized})
-        asked = {**values, 'reservations': items} if items else values
-        changed = update.update_lease(lease, asked, now, rules)
-        self._quota.check_time(changed.lease, now, lease)
-        self._quota.check_events(changed.lease, lease)
-        check_stored_bytes(lease, changed.lease)
-        return recount_amounts(self._plugins, lease, changed, now)
-
-    def _check_limits(self, requested: RequestedChange) -> RequestedChange:
-        """Check limits if the change adds to what its project holds; return it with the limits.
-
-        The roles of a delegated token are compared here first: Keystone must not be called in the
-        transaction.
-        """
-        if not self._quota.most.is_on and not requested.context.is_delegated:
-            return requested
-        lease = self._database.read(requested.load)
-        after = requested.change(lease, self._clock.now()).lease
-        most = self._quota.check_limits(after, lease)
-        limited = None if most is None else (lease.project_id, most)
-        return dataclasses.replace(requested, limited=limited)
-
-    def _check_external(self, requested: RequestedChange) -> RequestedChange:
-        """Check a change with the external service, before the transaction: that may be slow.
-
-        :returns: with the generation that the lease must still have: the service permitted this
-            change
-        """
-        if not self._external.on_update:
-            return requested
-        lease = self._database.read(requested.load)
-        check_generation(lease, requested.generation)
-        now = self._clock.now()
-        after = requested.change(lease, now).lease
-        if not self._quota.asks_external(after, lease):
-            return requested
-        self._quota.check_quota(after, now, lease)
-        return dataclasses.replace(requested, generation=lease.generation)
-
-
-def normalize_values(
-    plugins: Mapping[str, ResourcePlugin],
-    context: RequestContext,
-    lease: model.Lease,
-    reservation_id: str,
-    values: Mapping[str, Any],
-) -> Mapping[str, Any]:
-    """Return the values of a reservation in the form that its plugin stores, without the ``id``.
-
-    :raises climate_core.exceptions.BadRequest: its plugin forbids the change
-    :raises climate_core.exceptions.Forbidden: only the owner of the lease may change it
-    :raises climate_core.exceptions.InvalidState: its plugin permits the change before the start
-    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
-    """
-    reservation = lease.get_reservation(reservation_id)
-    plugin = plugins.get(reservation.resource_type)
-    changeable = plugin.changeable if plugin is not None else ()
-    for field in sorted(values.keys() - {'id', *changeable}):
-        raise exceptions.BadRequest(
-            f'{field} of this reservation cannot be changed; these can be: '
-            f'{", ".join(changeable) or "none"}.',
-            field=field,
+        conf = self._services.conf
+        rules = changes.UpdateRules(
+            late=conf.manager.late_start_seconds,
+            before_start=conf.manager.before_start_seconds,
+            webhooks=webhook_rules(conf) if values.get('webhook') else DEFAULT_RULES,
         )
-    asked = {name: each for name, each in values.items() if name != 'id'}
-    if plugin is None:
-        return asked
-    kept = plugin.normalize(asked)
-    for field in sorted(kept):
-        if kept[field] != reservation.params.get(field):
-            check_owner(plugin, lease, context, field)
-    if lease.status not in {states.LeaseStatus.PENDING, *states.UNGRANTED}:
-        _check_until_start(plugin, reservation, kept)
-    return kept
+        values = {**values, 'reservations': items} if items else values
+        change = changes.update_lease(lease, values, now, rules)
+        self._quota.check_time(change.lease, now, lease)
+        self._quota.check_events(change.lease, lease)
+        return change
 
+    def _normalize(
+        self, lease: model.Lease, reservation_id: str, values: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Return the values of a reservation in the form that its plugin stores, without ``id``.
 
-def _check_until_start(
-    plugin: ResourcePlugin, reservation: model.Reservation, kept: Mapping[str, Any]
-) -> None:
-    """Reject a change, after the start of the lease, of a value that the start has used."""
-    for field in sorted(kept.keys() & plugin.until_start.keys()):
-        if kept[field] != reservation.params.get(field):
-            raise exceptions.InvalidState(
-                f'{field}: can be changed only before the start of the lease. '
-                f'{plugin.until_start[field]}',
+        :raises climate_core.exceptions.BadRequest: its plugin forbids the change
+        :raises climate_core.exceptions.Forbidden: only the owner of the lease may change it
+        :raises climate_core.exceptions.InvalidState: its plugin permits it before the start
+        :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
+        """
+        reservation = lease.get_reservation(reservation_id)
+        plugin = self._services.plugins.get(reservation.resource_type)
+        changeable = plugin.changeable if plugin is not None else ()
+        for field in sorted(values.keys() - {'id', *changeable}):
+            raise exceptions.BadRequest(
+                f'{field} of this reservation cannot be changed; these can be: '
+                f'{", ".join(changeable) or "none"}.',
                 field=field,
             )
+        given = {name: value for name, value in values.items() if name != 'id'}
+        if plugin is None:
+            return given
+        normalized = plugin.normalize(given)
+        is_before_start = lease.status in {states.LeaseStatus.PENDING, *states.UNGRANTED}
+        changed = [
+            field
+            for field in sorted(normalized)
+            if normalized[field] != reservation.params.get(field)
+        ]
+        for field in changed:
+            check_owner(plugin, lease, self._request.context, field)
+        for field in changed:
+            if field in plugin.until_start and not is_before_start:
+                raise exceptions.InvalidState(
+                    f'{field}: can be changed only before the start of the lease. '
+                    f'{plugin.until_start[field]}',
+                    field=field,
+                )
+        return normalized
+
+    def _recount_amounts(self, before: model.Lease, change: Change, now: datetime) -> Change:
+        """Return a change with the amounts of its reservations by their new params.
+
+        A reservation without amounts, as it waits or was not created, still has none.
+        """
+        old = {reservation.id: reservation for reservation in before.reservations}
+        counted = []
+        for reservation in change.lease.live:
+            plugin = self._services.plugins.get(reservation.resource_type)
+            known = old.get(reservation.id, reservation)
+            if plugin is None or not known.amounts or reservation.params == known.params:
+                continue
+            amounts = plugin.amounts(reservation.params)
+            if amounts is not None:
+                counted.append(dataclasses.replace(reservation, amounts=amounts, updated_at=now))
+        return dataclasses.replace(change, lease=change.lease.with_reservations(*counted))
+
+    def _reallocate(
+        self,
+        session: orm.Session,
+        plan: UpdatePlan,
+        closed: Mapping[str, RetainedAllocation],
+        now: datetime,
+    ) -> tuple[Sequence[Allocation], Collection[str]]:
+        """Change the allocations of the lease; with ``partial`` where they can be extended.
+
+        Units in use are kept.
+
+        :param closed: what the reservations whose units were closed retain
+        :returns: the new allocations, and the ids of the reservations that are not extended
+        :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
+        """
+        before, after = plan.before, plan.change.lease
+        calendar = self._allocation_service.calendar
+        transaction = calendar.transaction(session)
+        refused: set[str] = set()
+        first: TransactionRejected | None = None
+        while True:
+            requests = [each for each in plan.reallocated if each.reservation_id not in refused]
+            if not requests:
+                return [], refused
+            try:
+                new = calendar.reallocate(
+                    transaction,
+                    requests,
+                    *remaining_period(after, now),
+                    before.has_started(now),
+                    closed,
+                )
+            except TransactionRejected as exc:
+                # The first rejection is about the whole lease.
+                first = first or exc
+                blamed = exc.about
+                if not self._request.is_partial or blamed is None:
+                    raise first from None
+                if not _is_partly_extended(before, after, {*refused, blamed}):
+                    raise first from None
+                refused.add(blamed)
+            else:
+                return new, refused
 
 
-def recount_amounts(
-    plugins: Mapping[str, ResourcePlugin],
-    before: model.Lease,
-    change: Change,
-    now: datetime.datetime,
-) -> Change:
-    """Return a change with the amounts of its reservations by their new params.
+def find_changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]:
+    """Return the reservations whose requests may have changed, as they are now."""
+    if after.status in states.ENDING | states.UNGRANTED:
+        return []
+    old = {reservation.id: reservation for reservation in before.live}
+    changed = changes.resumed_ends(before, after)
+    if changes.moved_date(before, after) is not None:
+        # A new date is for all but what ends before the lease.
+        changed |= old.keys() - after.early_ends.keys()
+    return [
+        r for r in after.live if r.id in old and (r.id in changed or r.params != old[r.id].params)
+    ]
 
-    A reservation without amounts, as it waits or was not created, still has none.
+
+def find_shrinking(before: model.Lease, requests: Iterable[Demand]) -> Mapping[str, int]:
+    """Return the ids of the reservations that request fewer units -> how many they request."""
+    has = {r.id: sum(each.pieces for each in r.allocations) for r in before.live}
+    return {
+        request.reservation_id: request.max_pieces
+        for request in requests
+        if request.max_pieces < has[request.reservation_id]
+    }
+
+
+def _find_other_units(before: model.Lease, new: Iterable[Allocation]) -> set[str]:
+    """Return the ids of the reservations with allocations that the lease did not have."""
+    had = {(r.id, each.unit_id, each.pieces) for r in before.live for each in r.allocations}
+    return {
+        each.reservation_id
+        for each in new
+        if (each.reservation_id, each.unit_id, each.pieces) not in had
+    }
+
+
+def _find_blamed_dates(before: model.Lease, after: model.Lease) -> dict[str, str]:
+    """Return the invalid date, by the reservations whose request changes only with it."""
+    date = changes.moved_date(before, after)
+    if changes.resumed_ends(before, after):
+        date = date or 'end_date'
+    old = {reservation.id: reservation.params for reservation in before.live}
+    same = (each.id for each in after.live if each.params == old.get(each.id))
+    return {} if date is None else dict.fromkeys(same, date)
+
+
+def _is_partly_extended(before: model.Lease, after: model.Lease, refused: Collection[str]) -> bool:
+    """Return whether a change extends a lease, and at least one reservation is not rejected.
+
+    :param refused: the ids of rejected reservations
     """
-    old = {each.id: each for each in before.reservations}
-    counted = []
-    for each in change.lease.live:
-        plugin, was = plugins.get(each.resource_type), old.get(each.id, each)
-        if plugin is None or not was.amounts or each.params == was.params:
-            continue
-        amounts = plugin.amounts(each.params)
-        if amounts is not None:
-            counted.append(dataclasses.replace(each, amounts=amounts, updated_at=now))
-    return dataclasses.replace(change, lease=change.lease.with_reservations(*counted))
+    leaving = {e.id for e in after.live if e.status == states.ReservationStatus.DELETING}
+    later = before.end_date < after.end_date or changes.resumed_ends(before, after)
+    rest = {each.id for each in after.live} - leaving - after.early_ends.keys()
+    return bool(later and before.start_date == after.start_date and not rest <= {*refused})
+
+
+def _explain_partial(
+    error: exceptions.NotEnough, before: model.Lease, after: model.Lease
+) -> exceptions.NotEnough:
+    """Return the rejection of a later end with the result of ``partial``, if that would help.
+
+    :param error: the rejection by the calendar, with all reservations without capacity
+    """
+    if not error.parts or not _is_partly_extended(before, after, error.parts):
+        return error
+    early = before.early_ends
+    ends = {early.get(each, before.end_date) for each in error.parts}
+    times = words.listed([dates.sentence(each) for each in sorted(ends)])
+    return exceptions.NotEnough(
+        f'{error.message} With partial (--partial on the command line) all else is extended '
+        f'until {dates.sentence(after.end_date)}, and '
+        f'{"this part ends" if len(error.parts) == 1 else "these parts end"} at {times}, as '
+        'before.',
+        error.field,
+        error.available_from,
+    )

@@ -27,7 +27,7 @@ from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
 from climate_core.db.leases import QueueEntry
 from climate_core.lease import limits, model, states
-from climate_core.lease.changes import queueing
+from climate_core.lease.events import preparation
 from climate_core.lease.events import queue as events_queue
 from climate_core.lease.history import Cause
 from climate_core.operations import pool_forecast
@@ -60,10 +60,10 @@ def add(conf: cfg.ConfigOpts, draft: Draft, lease: model.Lease) -> model.Lease:
     assert request is not None, 'only a request for a whole lease is queued'  # nosec B101 # for mypy: it holds already
     retries = request.max_retries or section.max_retries
     if lease.kind != states.LeaseKind.RETRY:
-        retries = events_queue.PREEMPTOR_RETRIES
+        retries = preparation.PREEMPTOR_RETRIES
     if not draft.wait_reason:
-        return queueing.allow_requeue(lease, retries, request.lasts)
-    return queueing.queue_lease(
+        return events_queue.allow_requeue(lease, retries, request.lasts)
+    return events_queue.queue_lease(
         lease, retries, request.lasts, draft.wait_reason, draft.now, section.retry_interval
     )
 
@@ -133,7 +133,7 @@ class WaitQueue:
         """
         if lease.preemptible or events_queue.is_freeing(lease):
             return False
-        if not pool_forecast.find_unmade(queueing.pending_reservations(lease)):
+        if not pool_forecast.find_unmade(events_queue.pending_reservations(lease)):
             return False
         try:
             self._check_limits(lease)
@@ -247,7 +247,7 @@ class WaitQueue:
         holding = lease.with_reservations(
             *(
                 dataclasses.replace(each, amounts=amounts[each.id])
-                for each in queueing.pending_reservations(lease)
+                for each in events_queue.pending_reservations(lease)
             )
         )
         return self.quota.check_limits(holding, lease)
@@ -268,12 +268,14 @@ class WaitQueue:
         if lease is None or lease.status != status or events_queue.is_freeing(lease):
             return False
         amounts = self._amounts(lease)
-        change = queueing.grant_lease(lease, amounts, now, self.conf.manager.before_start_seconds)
+        change = events_queue.grant_lease(
+            lease, amounts, now, self.conf.manager.before_start_seconds
+        )
         db_limits.check_limits(session, project_id, limits.sum_amounts(change.lease.live), most)
         after = store.save(session, lease, change, now, _CAUSE)
         calendar = self.allocation_service.calendar.transaction(session)
         self.allocation_service.allocate(
-            calendar, after, queueing.pending_reservations(after), {}, now, opened
+            calendar, after, events_queue.pending_reservations(after), {}, now, opened
         )
         before_commit(session)
         signal(session, due_events.DUE)
@@ -283,7 +285,7 @@ class WaitQueue:
     def _amounts(self, lease: model.Lease) -> dict[str, Mapping[str, int]]:
         return {
             each.id: self.plugins[each.resource_type].amounts(each.params) or {}
-            for each in queueing.pending_reservations(lease)
+            for each in events_queue.pending_reservations(lease)
         }
 
 

@@ -8,8 +8,7 @@ from sqlalchemy import orm
 
 from climate_core.db import leases, reservations, sql, store
 from climate_core.db.engine import Database
-from climate_core.lease import states
-from climate_core.lease.changes import failures
+from climate_core.lease import failures, states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import REPORTED, Lease, Reservation
 from climate_core.lease.transitions import Change

@@ -5,14 +5,9 @@ RPC is at most once, so nothing durable depends on it: the user repeats a lost c
 the rows of the first one, and a lost hint costs nothing, since the manager that saved the rows
 has nudged its own engine without RPC.
 
-Version 1.0 is that of the first release. 1.1 adds ``check_lease``, ``start_lease``,
-``end_lease``, ``ping``, ``update_reservation``, ``remove_reservation``, the operations on hosts,
-floating IPs, network segments and feeds, a generation to ``delete_lease`` and
-``add_reservation``, and more fields to the values of the others, as the template of a stack, or
-what a server or a volume is made from: a manager that does not know the event that makes them must
-not make one. Each call
-is sent with the lowest version that has what it needs, so that releases of two ages understand
-each other in what both can.
+A call is sent with the version of the interface that added it, so that an API can use managers of
+an older release for all that they know. A new call or argument raises :data:`VERSION` by a minor
+version, which the call then names. ``[upgrade_levels] manager`` limits what is sent.
 """
 
 import functools
@@ -29,33 +24,13 @@ from climate_core.context import RequestContext, RpcSerializer
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
 
-TOPIC = 'climate.manager'
-VERSION = '1.1'
+TOPIC: Final = 'climate.manager'
+#: The newest version of the interface, which managers of this release serve.
+VERSION: Final = '1.0'
 
 P = ParamSpec('P')
 T = TypeVar('T')
 
-_FIRST_VERSION = '1.0'
-#: The fields that a manager of 1.0 reads of a new lease, and of a change; it ignores others.
-_CREATE_FIELDS = frozenset(
-    {
-        'id',
-        'name',
-        'start_date',
-        'end_date',
-        'before_end_date',
-        'before_end_notification',
-        'reservations',
-        'events',
-        # Overlooked by 1.0, which lets resources join without it.
-        'may_join',
-        # The same; it answers with the id of the lease.
-        'api_release',
-    }
-)
-#: What a reservation has whose resource is made for the lease, or was.
-_NEW_RESOURCE_FIELDS = frozenset({'template', 'server', 'volume', 'made_for'})
-_UPDATE_FIELDS = frozenset({'name', 'start_date', 'end_date', 'before_end_date'})
 #: Seconds after an answer of a manager in which the client sends no ping.
 _ALIVE_SECONDS: Final = 10.0
 #: Seconds in which a manager must answer a ping.
@@ -79,35 +54,13 @@ def open_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
     return messaging.get_rpc_transport(conf, allowed_remote_exmods=[exceptions.__name__])
 
 
-def _is_never_first(_arguments: Mapping[str, Any]) -> bool:
-    return False
-
-
-def _is_first_create(arguments: Mapping[str, Any]) -> bool:
-    values = arguments['values']
-    made = any(_NEW_RESOURCE_FIELDS & each.keys() for each in values.get('reservations') or ())
-    return not made and values.keys() <= _CREATE_FIELDS
-
-
-def _is_first_update(arguments: Mapping[str, Any]) -> bool:
-    return bool(arguments['values'].keys() <= _UPDATE_FIELDS)
-
-
-def _is_first_add(arguments: Mapping[str, Any]) -> bool:
-    return 'generation' not in arguments and not _NEW_RESOURCE_FIELDS & arguments['values'].keys()
-
-
-def _is_first_delete(arguments: Mapping[str, Any]) -> bool:
-    return 'generation' not in arguments
-
-
 def _remote(
     operation: Callable[Concatenate[Any, RequestContext, P], T],
-    is_first: Callable[[Mapping[str, Any]], bool] = _is_never_first,
+    version: str = '1.0',
 ) -> Callable[Concatenate['ManagerClient', RequestContext, P], T]:
     """Return a method of the client that calls an operation of the manager.
 
-    :param is_first: whether the manager of version 1.0 understands these arguments
+    :param version: the version of the interface that added the operation
     """
     signature = inspect.signature(operation)
 
@@ -121,7 +74,6 @@ def _remote(
             for name, value in list(bound.items())[2:]
             if value is not None
         }
-        version = _FIRST_VERSION if is_first(arguments) else VERSION
         return cast(T, self._call(context, version, operation.__name__, arguments))
 
     return method
@@ -141,7 +93,7 @@ class ManagerClient:
     def __init__(
         self, conf: cfg.ConfigOpts, transport_: messaging.Transport | None = None
     ) -> None:
-        target, serializer = messaging.Target(topic=TOPIC, version=_FIRST_VERSION), RpcSerializer()
+        target, serializer = messaging.Target(topic=TOPIC, version='1.0'), RpcSerializer()
         self._client = messaging.get_rpc_client(
             transport_ or open_transport(conf),
             target,
@@ -153,14 +105,14 @@ class ManagerClient:
         self._ping_seconds = min(_PING_SECONDS, conf.rpc_response_timeout)
         self._alive_until = 0.0
 
-    create_lease = _remote(LeaseOperations.create_lease, _is_first_create)
+    create_lease = _remote(LeaseOperations.create_lease)
     check_lease = _remote(LeaseOperations.check_lease)
     find_windows = _remote(LeaseOperations.find_windows)
-    update_lease = _remote(LeaseOperations.update_lease, _is_first_update)
-    delete_lease = _remote(LeaseOperations.delete_lease, _is_first_delete)
+    update_lease = _remote(LeaseOperations.update_lease)
+    delete_lease = _remote(LeaseOperations.delete_lease)
     start_lease = _remote(LeaseOperations.start_lease)
     end_lease = _remote(LeaseOperations.end_lease)
-    add_reservation = _remote(LeaseOperations.add_reservation, _is_first_add)
+    add_reservation = _remote(LeaseOperations.add_reservation)
     update_reservation = _remote(LeaseOperations.update_reservation)
     remove_reservation = _remote(LeaseOperations.remove_reservation)
     create_feed = _remote(FeedOperations.create_feed)
@@ -188,8 +140,8 @@ class ManagerClient:
         client = self._client.prepare(version=version)
         if not client.can_send_version(version):
             raise exceptions.ServiceUnavailable(_TOO_NEW)
-        self._ping(context)
         try:
+            self._ping(context)
             answer = client.call(context, method, **arguments)
             self._alive_until = time.monotonic() + _ALIVE_SECONDS
             return answer
@@ -206,14 +158,11 @@ class ManagerClient:
 
     def _ping(self, context: RequestContext) -> None:
         """Check that a manager answers, unless one has answered a short time ago."""
-        client = self._client.prepare(version=VERSION, timeout=self._ping_seconds)
-        if time.monotonic() < self._alive_until or not client.can_send_version(VERSION):
+        if time.monotonic() < self._alive_until:
             return
+        client = self._client.prepare(timeout=self._ping_seconds)
         try:
             client.call(context, 'ping')
         except (messaging.MessagingTimeout, messaging.MessageDeliveryFailure):
             raise exceptions.ServiceUnavailable(_NO_MANAGER)
-        except (messaging.UnsupportedVersion, messaging.NoSuchMethod, messaging.RemoteError):
-            # An older manager, which does not know this method, answers as well.
-            pass
         self._alive_until = time.monotonic() + _ALIVE_SECONDS

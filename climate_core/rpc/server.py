@@ -55,7 +55,7 @@ def _reply_by(context: RequestContext) -> float | None:
 
 
 class Endpoint:
-    """The methods of operations that RPC serves, in version 1.1, which answers 1.0 as well.
+    """The methods of operations that RPC serves, in :data:`climate_core.rpc.client.VERSION`.
 
     :param operations: an object with methods that :mod:`climate_core.operations.remote` declares
     :param on_write: called after a write that may be due, to nudge the engines

@@ -19,7 +19,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.lease.changes import queueing
+from climate_core.lease.events import queue
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import UserConnector
@@ -120,7 +120,7 @@ class EvacuationPlanner:
             shared_hosts.take_for_lease(session, host_id, lease.id)
         until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
         progress = {UNTIL: until.isoformat()}
-        return queueing.drain_hosts_for(lease, progress, asked.lasts, draft.wait_reason, draft.now)
+        return queue.drain_hosts_for(lease, progress, asked.lasts, draft.wait_reason, draft.now)
 
     def connect(self) -> 'connections.Connection':
         """Return the connection with the rights of the service."""

@@ -22,7 +22,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, placement
 from climate_core.db.engine import Clock
 from climate_core.lease import model, states
-from climate_core.lease.changes import queueing
+from climate_core.lease.events import queue
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.common_pool import server_placement
@@ -66,7 +66,7 @@ class HostEvacuation:
         :returns: until when to wait; None: the lease needs no evacuation any more
         :raises climate_core.exceptions.Permanent: it timed out
         """
-        (reservation,) = queueing.pending_reservations(lease) or (None,)
+        (reservation,) = queue.pending_reservations(lease) or (None,)
         if reservation is None:
             return None
         progress, now = dict(reservation.progress or {}), self.clock.now()

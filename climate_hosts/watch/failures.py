@@ -32,8 +32,7 @@ from climate_core.cloud import Cloud, errors, hypervisors, placement
 from climate_core.db import calendar as db_calendar
 from climate_core.db import leases, sql, store
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected
-from climate_core.lease import model, states
-from climate_core.lease.changes import failures
+from climate_core.lease import failures, model, states
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.threads import PeriodicWorker

@@ -22,4 +22,4 @@ extensions = [
 html_theme = 'openstackdocs'
 openstackdocs_auto_name = False
 openstackdocs_auto_version = False
-version = release = '0.2.0'
+version = release = '1.0.0'

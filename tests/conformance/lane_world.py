@@ -16,6 +16,7 @@ from climate_core.plugins.base import Done, PollAgain
 from climate_hosts.cloud import lane_providers
 from climate_hosts.plugins.lane_plugin import LanePlugin
 from climate_hosts.watch.failures import HostWatch
+from tests.support.created import get_id
 from tests.support.fakes import hypervisors, nova
 from tests.support.fakes import placement as fake_placement
 from tests.support.fakes.cloud_server import Server
@@ -93,7 +94,7 @@ class LaneWorld:
         shown = {**wanted, 'resource_type': resource_types.api_name(self.plugin.resource_type)}
         validation.check(shown, reservation_schemas.of_plugin(self.kind.plugin), 'reservations[0]')
         body['reservations'] = [wanted]
-        return self.engine.lease(self.engine.operations.create_lease(self.user, body))
+        return self.engine.lease(get_id(self.engine.operations.create_lease(self.user, body)))
 
     def restrict(self, number: int) -> None:
         """Have a host in a pool that is for another project."""

@@ -10,6 +10,7 @@ from climate_core.cloud import Cloud
 from climate_core.context import RequestContext
 from climate_core.lease import model
 from climate_core.plugins.calendar_plugin import CalendarPlugin
+from tests.support.created import get_id
 from tests.support.fakes import cloud_server, settings
 from tests.support.world import Time, World, user
 
@@ -57,7 +58,7 @@ class PromisedWorld:
         body: dict[str, Any] = {'name': start, 'start_date': start, 'end_date': end}
         body |= {'kind': kind} if kind else {}
         body['reservations'] = [self.asks() | values]
-        made = self.engine.operations.create_lease(self.owner, body)
+        made = get_id(self.engine.operations.create_lease(self.owner, body))
         return self.engine.lease(made)
 
     def started(self, **values: Any) -> model.Lease:

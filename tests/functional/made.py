@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases of what the lease service makes for them, in a real nova or a real cinder."""
 
+from tests.support.created import get_id
 from tests.support.world import user
 
 
@@ -9,7 +10,7 @@ class MadeLeases:
 
     def create_lease(self, project_id, user_id, body):
         """Create a lease, of which the extension is told as well; return its id."""
-        lease_id = self.world.operations.create_lease(user(project_id, user_id), body)
+        lease_id = get_id(self.world.operations.create_lease(user(project_id, user_id), body))
         shown = {'id': lease_id, 'name': 'lease', 'status': 'PENDING'}
         dates = {'start_date': '2026-12-01T13:00:00', 'end_date': '2026-12-01T14:00:00'}
         self.lease_service.leases[lease_id] = {**shown, **dates}

@@ -17,6 +17,7 @@ from climate_hosts.cloud import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.db.hosts import iterate_all
 from climate_hosts.operations.hosts import HostOperations
+from tests.support.created import get_id
 from tests.support.fakes import leases
 
 
@@ -56,7 +57,7 @@ class Pool:
         wanted = {'resource_type': 'physical:host', 'min': count}
         body = {'name': 'lease1', 'reservations': [wanted]}
         body.update(start_date=start, end_date='2099-01-01 00:00', **more)
-        lease_id = self._leases.create_lease(self._alice(), body)
+        lease_id = get_id(self._leases.create_lease(self._alice(), body))
         return leases.read(self.stage.database, lease_id)
 
     def start(self, lease):

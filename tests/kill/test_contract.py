@@ -6,9 +6,8 @@ import datetime
 
 import pytest
 
-from climate_core.lease import events as lease_events
-from climate_core.lease import model
-from climate_core.lease.changes import lifecycle, reservations, update
+from climate_core.lease import changes, model
+from climate_core.lease.events import end, schedule, start
 from climate_core.lease.transitions import Change
 from tests.kill.deaths import EVENT, OUTBOX, check_no_error, check_told
 from tests.support.fakes import leases, receiver
@@ -28,8 +27,7 @@ def manual_lease(stage):
     """Return a lease that waits for its user from now on."""
     servers = stage.cloud.servers(1)
     lease = leases.make(stage.database, servers, stage.cloud.trust(), start_policy='manual')
-    now = lease.start_date
-    events = lease_events.first_events(lease.id, now, lease.end_date, None, (), now, manual=True)
+    events = schedule.first_events(lease, (), lease.start_date)
     return servers, leases.write(stage.database, dataclasses.replace(lease, events=events))
 
 
@@ -44,9 +42,7 @@ def statuses(stage, lease):
 )
 def test_taking_a_resource_out(stage, kill):
     (gone, stays), lease = running_lease(stage, 2)
-    leases.change(
-        stage.database, lease.id, reservations.remove_reservation, lease.reservations[0].id
-    )
+    leases.change(stage.database, lease.id, changes.remove_reservation, lease.reservations[0].id)
 
     stage.survive(kill)
     stage.until(lambda: statuses(stage, lease)[gone] == 'deleted')
@@ -67,7 +63,7 @@ def test_resource_that_was_not_extended_with_its_lease_ends_once(stage, kill):
     def extend(after, now):
         # It was to end now.
         before = dataclasses.replace(after, end_date=now)
-        return Change(update.add_early_ends(before, after, [lease.reservations[0].id], now))
+        return Change(changes.add_early_ends(before, after, [lease.reservations[0].id], now))
 
     leases.change(stage.database, lease.id, extend)
 
@@ -86,7 +82,7 @@ def test_resource_that_was_not_extended_with_its_lease_ends_once(stage, kill):
 @pytest.mark.parametrize('kill', [f'{point}:end_lease:1' for point in EVENT])
 def test_lease_that_is_given_back_early_ends_once(stage, kill):
     (server,), lease = running_lease(stage, 1)
-    leases.change(stage.database, lease.id, lifecycle.end_lease)
+    leases.change(stage.database, lease.id, end.end_lease)
 
     stage.survive(kill)
     stage.until(lambda: stage.is_over(lease))
@@ -105,7 +101,7 @@ def test_cancelled_lease_wakes_no_server(stage):
     lease = leases.make(stage.database, [server], stage.cloud.trust())
     leases.write(stage.database, lease)
     stage.manager('event.claimed:start_lease:1').dies()
-    leases.change(stage.database, lease.id, lifecycle.end_lease)
+    leases.change(stage.database, lease.id, end.end_lease)
 
     stage.survive('remote.after:end_lease:1')
     stage.until(lambda: stage.is_over(lease))
@@ -132,7 +128,7 @@ def test_manual_start_wakes_the_server_once(stage, kill):
     assert stage.lease(lease).status == 'PENDING'
     assert stage.cloud.effects()[server] == []
 
-    leases.change(stage.database, lease.id, lifecycle.start_lease)
+    leases.change(stage.database, lease.id, start.start_lease)
     stage.survive('remote.after:start_lease:1')
     stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
 
@@ -146,11 +142,9 @@ def test_telling_of_a_coming_start(stage, kill):
     servers = stage.cloud.servers(1)
     made = leases.make(stage.database, servers, stage.cloud.trust(), lasting=2 * HOUR)
     start = made.start_date + HOUR
-    events = lease_events.first_events(
-        made.id, start, made.end_date, None, (), made.start_date, before_start=[7200]
-    )
-    lease = dataclasses.replace(made, start_date=start, events=events, before_start=(7200,))
-    leases.write(stage.database, lease)
+    lease = dataclasses.replace(made, start_date=start, before_start=(7200,))
+    events = schedule.first_events(lease, (), made.start_date)
+    leases.write(stage.database, dataclasses.replace(lease, events=events))
 
     stage.survive(f'{kill}:{model.BEFORE_START}:1')
 

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core.db import sql
-from climate_core.lease.changes import queueing
+from climate_core.lease.events import preemption, queue
 from tests.kill.deaths import EVENT
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
@@ -28,7 +28,7 @@ def preempted(stage, on_end='delete'):
     """Return a preemptible lease whose room another one needs, and its server."""
     lease, server = running(stage, on_end)
     now = stage.database.read(sql.read_time)
-    leases.change(stage.database, lease.id, queueing.preempt_lease, now, now)
+    leases.change(stage.database, lease.id, preemption.preempt_lease, now, now)
     return lease, server
 
 
@@ -36,8 +36,8 @@ def grant(stage, lease):
     """Find room for a lease again: the cloud of these tests has no forecast."""
 
     def apply(found, now):
-        amounts = {each.id: {'servers': 1} for each in queueing.pending_reservations(found)}
-        return queueing.grant_lease(found, amounts, now)
+        amounts = {each.id: {'servers': 1} for each in queue.pending_reservations(found)}
+        return queue.grant_lease(found, amounts, now)
 
     leases.change(stage.database, lease.id, apply)
 

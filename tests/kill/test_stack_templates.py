@@ -7,9 +7,8 @@ import json
 
 import pytest
 
-from climate_core.lease import events, model
-from climate_core.lease.changes import update
-from climate_core.lease.events import start as events_start
+from climate_core.lease import changes, model
+from climate_core.lease.events import preparation, schedule
 from climate_core.plugins.stack.template_stack import UNFILLED
 from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
@@ -59,12 +58,12 @@ def placeholder(stage, resources, hold='now', starts=False, lead=None):
         start_date=start,
         kind='immediate' if lead is None else 'scheduled',
         reservations=(reservation,),
-        events=events.first_events(lease.id, start, lease.end_date, None, (), now),
     )
+    lease = dataclasses.replace(lease, events=schedule.first_events(lease, (), now))
     preparing = {reservation.id: lead} if hold == 'now' else {}
-    return leases.write(
-        stage.database, events_start.add_preparations(lease, preparing, now)
-    ), made['id']
+    return leases.write(stage.database, preparation.add_preparations(lease, preparing, now)), made[
+        'id'
+    ]
 
 
 def prepared(lease):
@@ -103,11 +102,11 @@ def test_a_placeholder_that_nobody_asks_for_again(stage):
 
 
 def move_start(stage, lease, date):
-    rules = update.UpdateRules()
+    rules = changes.UpdateRules()
     leases.change(
         stage.database,
         lease.id,
-        lambda found, now: update.update_lease(found, {'start_date': date}, now, rules),
+        lambda found, now: changes.update_lease(found, {'start_date': date}, now, rules),
     )
 
 

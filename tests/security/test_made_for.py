@@ -10,6 +10,7 @@ from climate_core import exceptions
 from climate_core.api import auth
 from climate_core.context import UNKNOWN_TRUST
 from climate_core.lease import model, transitions
+from tests.support.created import get_id
 from tests.support.fakes import flavors, nova
 from tests.support.fakes.fixtures import fake, stacks
 from tests.unit.plugins.leased import END, Leased
@@ -36,7 +37,7 @@ def made(stacks):
 def create(made):
     wanted = {'resource_type': 'virtual:instance', 'server': SERVER}
     body = {'name': 'lease1', **DATES, 'reservations': [wanted]}
-    return made.operations.create_lease(made.stacks.user(), body)
+    return get_id(made.operations.create_lease(made.stacks.user(), body))
 
 
 def join(made, lease_id, reservation_id, resource_id, trust_id, *service_roles):

@@ -11,6 +11,7 @@ from oslo_utils import uuidutils
 from climate_core.conf import cloud as conf
 from climate_core.lease.model import REPORTED
 from climate_core.repair import lost_resources, reconciliation
+from tests.support.created import get_id
 from tests.support.fakes import cinder, nova
 from tests.support.fakes.fixtures import fake, stacks
 from tests.unit.plugins.leased import END, Leased
@@ -39,7 +40,7 @@ def report(leased, kind, resource_id, amounts):
     ]
     context = leased.stacks.context('alice', ['service'])
     body = {'id': LEASE, 'name': 'lease', **DATES, 'reservations': items}
-    assert leased.operations.create_lease(context, body) == LEASE
+    assert get_id(leased.operations.create_lease(context, body)) == LEASE
 
 
 def compare(leased):

@@ -23,6 +23,7 @@ from climate_core.plugins.stack import templates
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.fake_stacks import FakeStacks
 from tests.security.cost import bounded
+from tests.support.created import get_id
 from tests.support.fakes import cloud_server, flavors
 from tests.unit.plugins.templated import START, TEMPLATE, Templated, wanted
 
@@ -62,7 +63,7 @@ def server(**values: Any) -> dict[str, Any]:
 
 
 def create(made: Templated, *items: Mapping[str, Any], **values: Any) -> str:
-    return str(made.operations.create_lease(made.stacks.user(), body(*items, **values)))
+    return get_id(made.operations.create_lease(made.stacks.user(), body(*items, **values)))
 
 
 def stored(made: Templated, lease_id: str) -> int:
@@ -192,7 +193,7 @@ def test_digests_at_rest_need_a_key_to_be_guessed(made: Templated) -> None:
     for each in (conf, made.stacks.conf):
         each.set_override('secret_keys', [first], group=ServerPlugin.resource_type)
     request = body(server(**SECRETS), wanted(), idempotency_key='key')
-    lease_id = str(made.operations.create_lease(user, request))
+    lease_id = get_id(made.operations.create_lease(user, request))
     held = made.lease(lease_id)
     at_rest = {each.params[resource_spec.DIGEST_KEY] for each in held.reservations}
     at_rest.add(str(held.request_digest))
@@ -206,7 +207,7 @@ def test_digests_at_rest_need_a_key_to_be_guessed(made: Templated) -> None:
     for keys in ([second, first], [third, second, first]):
         for each in (conf, made.stacks.conf):
             each.set_override('secret_keys', keys, group=ServerPlugin.resource_type)
-        assert made.operations.create_lease(user, request) == lease_id
+        assert get_id(made.operations.create_lease(user, request)) == lease_id
         # The same, found by the digest of the reservation alone.
         made.operations.add_reservation(user, lease_id, server(**SECRETS))
         assert made.lease(lease_id) == held

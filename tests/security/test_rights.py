@@ -9,6 +9,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease.model import Lease
+from tests.support.created import get_id
 from tests.support.fakes import cinder, flavors, neutron, nova
 from tests.support.fakes.fixtures import fake, stacks
 from tests.unit.plugins.leased import Leased
@@ -54,11 +55,7 @@ def foreign_volume(cloud: Leased) -> str:
 
 def lease_of(cloud: Leased, context: RequestContext, *items: Mapping[str, Any]) -> Lease:
     values = {'name': 'n', 'start_date': LATER, 'end_date': END, 'reservations': [*items]}
-    return cloud.lease(str(_id(cloud.operations.create_lease(context, values))))
-
-
-def _id(created: Any) -> Any:
-    return created if isinstance(created, str) else created['id']
+    return cloud.lease(get_id(cloud.operations.create_lease(context, values)))
 
 
 def dry(cloud: Leased, context: RequestContext, *items: Mapping[str, Any], **more: Any) -> Any:

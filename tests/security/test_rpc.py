@@ -22,6 +22,7 @@ from climate_hosts import policies
 from climate_hosts.operations.hosts import HostOperations
 from climate_networks import policies as network_policies
 from climate_networks.operations import FloatingIpOperations, NetworkOperations
+from tests.support.created import get_id
 from tests.support.world import TYPE, Things, Trusts, configure, user
 
 PATIENCE = 60
@@ -59,7 +60,7 @@ class Manager:
         }
 
     def create(self, *things: str) -> model.Lease:
-        return self.read(self.client.create_lease(user(), self.values(*things)))
+        return self.read(get_id(self.client.create_lease(user(), self.values(*things))))
 
     def read(self, lease_id: Any) -> model.Lease:
         found = self.service.database.read(leases.find, lease_id)

@@ -16,6 +16,7 @@ from climate_core.plugins import resource_spec
 from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
 from climate_core.plugins.common_pool.forecast import Nouns
 from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
+from tests.support.created import get_id
 from tests.support.world import Time, World, user
 
 SIZE = 4
@@ -168,7 +169,7 @@ class House:
         wanted = {'name': 'web', 'count': count}
         body = {'name': 'lease', 'start_date': 'now', 'end_date': END, 'preemptible': preemptible}
         body['reservations'] = [{'resource_type': SERVER, 'server': wanted}]
-        lease_id = self.world.operations.create_lease(user(project), {**body, **more})
+        lease_id = get_id(self.world.operations.create_lease(user(project), {**body, **more}))
         self.time.forward(seconds=1)
         return str(lease_id)
 

@@ -6,7 +6,8 @@ import datetime
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from climate_core.lease import events, model, states
+from climate_core.lease import model
+from climate_core.lease.events import schedule
 from climate_core.plugins.base import ResourcePlugin
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
@@ -72,16 +73,7 @@ def lease(
     new = model.Lease(**values | fields)
     if 'events' in fields:
         return new
-    first = events.first_events(
-        new.id,
-        new.start_date,
-        new.end_date,
-        new.before_end_date,
-        given,
-        now,
-        new.start_policy == states.StartPolicy.MANUAL,
-        {*new.before_start, *always},
-    )
+    first = schedule.first_events(new, given, now, always)
     return dataclasses.replace(new, events=first)
 
 

@@ -19,6 +19,7 @@ from climate_networks import db
 from climate_networks.plugins.floatingips import FloatingIpPlugin
 from climate_networks.plugins.networks import NetworkPlugin
 from climate_networks.units import Segment
+from tests.support.created import get_id
 from tests.support.world import Things, World, user
 
 NETWORK = str(uuid.uuid4())
@@ -78,7 +79,9 @@ class Mixed:
         self, start: str, end: str, reservations: Sequence[dict[str, Any]], **values: Any
     ) -> model.Lease:
         body = {'name': start, 'start_date': start, 'end_date': end, **values}
-        made = self.world.operations.create_lease(user(), {**body, 'reservations': reservations})
+        made = get_id(
+            self.world.operations.create_lease(user(), {**body, 'reservations': reservations})
+        )
         return self.world.lease(made)
 
     def change(self, lease: model.Lease, **values: Any) -> model.Lease:

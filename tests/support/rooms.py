@@ -14,6 +14,7 @@ from climate_core.context import RequestContext
 from climate_core.db import rows, tables
 from climate_core.lease import model
 from climate_core.plugins.base import Done, PollAgain, ReservedResource, ResourcePlugin
+from tests.support.created import get_id
 from tests.support.world import World, user
 
 TYPE = 'test:room'
@@ -97,7 +98,7 @@ class Hotel:
         body['reservations'] = [{'resource_type': TYPE, 'min': count}]
         # Those of one moment have no order.
         self.world.time.forward(microseconds=1)
-        return self.world.operations.create_lease(user(project), body)
+        return get_id(self.world.operations.create_lease(user(project), body))
 
     def status(self, *lease_ids: str) -> list[str]:
         return [self.world.lease(each).status for each in lease_ids]

@@ -28,6 +28,7 @@ from climate_core.operations.services import Services
 from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
 from climate_core.threads import Backoff
 from tests.support import templates
+from tests.support.created import get_id
 from tests.support.executor import SingleExecutor
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
@@ -208,7 +209,7 @@ class World:
     ) -> str:
         body = {'name': 'lease1', 'start_date': start, 'end_date': end, **values}
         body['reservations'] = [self.wanted(t) for t in things]
-        return self.operations.create_lease(context or user(), body)
+        return get_id(self.operations.create_lease(context or user(), body))
 
     def join(self, lease_id: str, thing: str, context: RequestContext | None = None) -> str:
         return self.operations.add_reservation(context or user(), lease_id, self.wanted(thing))

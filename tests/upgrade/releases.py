@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that run a manager of this release or of the one before."""
+"""Processes that run a manager of this release or of the previous one."""
 
 import json
 import os
@@ -12,17 +12,34 @@ import zipfile
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 PATIENCE = 60.0
+#: The commit of the previous release. The next release sets it to that of this one.
+PREVIOUS = ''
 
 
-def unpack(directory: pathlib.Path) -> pathlib.Path:
-    """Unpack the release before this one."""
-    [wheel] = HERE.glob('openstack_climate-*.whl')
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(directory)
-    return directory
+def build_previous(directory: pathlib.Path) -> pathlib.Path:
+    """Build the wheel of the previous release and return the directory that it is unpacked in."""
+    if not PREVIOUS:
+        pytest.skip('No release precedes this one.')
+    source, code = directory / 'source', directory / 'code'
+    source.mkdir()
+    archive = subprocess.run(['git', 'archive', PREVIOUS], cwd=ROOT, capture_output=True)
+    if archive.returncode != 0:
+        pytest.fail(
+            f'The previous release is commit {PREVIOUS}, which is not in this clone: use '
+            f'"git fetch --unshallow". {archive.stderr.decode()}'
+        )
+    subprocess.run(['tar', '-x'], cwd=source, input=archive.stdout, check=True)
+    build = [sys.executable, '-m', 'build', '--wheel', '--no-isolation', '--outdir', directory]
+    subprocess.run([*build, source], check=True, stdout=subprocess.DEVNULL)
+    [wheel] = directory.glob('*.whl')
+    with zipfile.ZipFile(wheel) as files:
+        files.extractall(code)
+    return code
 
 
 class Process:

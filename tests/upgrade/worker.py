@@ -1,40 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A manager of either release, told on its standard input what to do.
+"""A manager of either release, controlled by its standard input.
 
 It runs in a process of its own, with the code of one release on its path, so it may only use what
 both have. Each line of its input is a command in JSON, each line of its output what happened.
 """
 
 import json
-import pathlib
 import sys
 import threading
 import uuid
 from typing import Any
+from unittest import mock
 
 from oslo_service import backend
 
 backend.init_backend(backend.BackendType.THREADING)
 
+import oslo_messaging as messaging  # noqa: E402
+
 import climate_core  # noqa: E402
 from climate_core import conf as configuration  # noqa: E402
-from climate_core import context  # noqa: E402
+from climate_core import (  # noqa: E402
+    context,
+    service,
+    test_hooks,
+)
 from climate_core.db import migration  # noqa: E402
 from climate_core.plugins import base  # noqa: E402
-
-# An editable install finds modules of this release beside packages of another one: an import that
-# fails says nothing about the release.
-if (pathlib.Path(climate_core.__file__).parent / 'service.py').exists():
-    from climate_core import service, test_hooks
-    from climate_core.plugins.base import ReservedResource
-    from climate_core.rpc.client import ManagerClient
-else:
-    # Release 0.1.0.
-    from climate_core.manager import service
-    from climate_core.manager.rpcapi import ManagerClient
-
-    from climate_core.engine import points as test_hooks
-    from climate_core.plugins.base import Claimed as ReservedResource
+from climate_core.rpc.client import TOPIC, ManagerClient  # noqa: E402
 
 _lock = threading.Lock()
 
@@ -52,8 +45,8 @@ class Thing(base.ResourcePlugin):
     description = 'Something to test with.'
     schema = {'resource_id': {'type': 'string'}}
 
-    def reserve(self, context: Any, values: Any) -> ReservedResource:
-        return ReservedResource(values['resource_id'], {})
+    def reserve(self, context: Any, values: Any) -> base.ReservedResource:
+        return base.ReservedResource(values['resource_id'], {})
 
     def wake_up(self, lease: Any, reservation: Any) -> None:
         tell(did='wake', lease=lease.id)
@@ -72,11 +65,8 @@ class Trusts:
     def roles(self, trust_id: str) -> list[str]:
         return ['member']
 
-    def scope(self, context: Any) -> Any:
-        """Return what leases share; only the new release asks for it."""
-        from climate_core.lease.model import TrustScope
-
-        return TrustScope(context.user_id, context.project_id, 'climate', tuple(context.roles))
+    def scope(self, context: Any) -> None:
+        """Let no leases share a trust."""
 
 
 class Worker:
@@ -95,16 +85,30 @@ class Worker:
         """Be ready for requests, as a manager whose start went well."""
         migration.check(self.conf)
         self._asked = self._make()
-        # Release 0.1.0 has no part for it.
-        server = getattr(self._asked, 'rpc', None) or self._asked._server
-        server.start()
+        self._asked.rpc.start()
 
-    def create(self, values: dict[str, Any], own_token: bool = False) -> str:
+    def request(self, method: str, *arguments: Any) -> dict[str, Any]:
+        """Return the message by which the API of this release calls a manager."""
         user = context.RequestContext(
             user_id='user', project_id='project', roles=['member'], overwrite=False
         )
-        user.own_token = own_token
-        return ManagerClient(self.conf).create_lease(user, values)
+        user.grant('climate:leases:create', 'project')
+        sent: dict[str, Any] = {}
+
+        def send(_self: Any, _target: Any, ctxt: Any, message: Any, **_options: Any) -> None:
+            sent.update(context=ctxt, message=message)
+
+        with mock.patch('oslo_messaging.transport.Transport._send', send):
+            getattr(ManagerClient(self.conf), method)(user, *arguments)
+        return sent
+
+    def serve(self, sent: dict[str, Any]) -> Any:
+        """Return the reply of this manager to a message of the API of either release."""
+        transport = messaging.get_rpc_transport(self.conf)
+        options = {'wait_for_reply': True, 'timeout': 30}
+        return transport._send(
+            messaging.Target(topic=TOPIC), sent['context'], sent['message'], **options
+        )
 
     def run(self) -> None:
         self._running = self._make()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests for leases: read them from the database, send writes to the manager.
 
-A manager of the same release returns the lease that it created, so that the API need not read it.
+The manager returns the lease that it created, so that the API need not read it.
 """
 
 import dataclasses
@@ -161,7 +161,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
                     )
                 },
             )
-        made = _make(backend, context, {**values, 'api_release': views.RELEASE})
+        made = _make(backend, context, values)
     if not isinstance(made, str):
         return set_etag(answer(201, {'lease': made}), made['generation'])
     lease = backend.database.read(db.get, made)

@@ -79,8 +79,10 @@ def _version(conf: cfg.ConfigOpts) -> int:
     except migration.WrongVersion as exc:
         print(f'This release cannot use it: {exc}')
         return 0
-    if not migration.contracted(conf):
+    database = Database(conf)
+    if not migration.is_contracted(database):
         print('When nothing of the old release runs any more: "climate-manage db contract".')
+    database.dispose()
     return 0
 
 

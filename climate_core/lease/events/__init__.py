@@ -10,28 +10,35 @@ A new type of event is
 ``tests/unit/lease/events/test_table.py`` names a place that is missing.
 """
 
-from collections.abc import Iterable
-from datetime import datetime, timedelta
 from typing import Final
 
-from climate_core.lease import model
 from climate_core.lease.events.base import (
     BY_USER,
     EventHandler,
     Stage,
     cancel_by_stage,
     get_handler,
+    is_user_event,
     register,
     terminate_lease,
 )
 from climate_core.lease.events.end import EndLease, EndReservation, ExternalEnd, ReleaseTrust
-from climate_core.lease.events.notices import BeforeEnd, BeforeStart, UserEvent
-from climate_core.lease.events.queue import MakeRoom, PreemptLease, RetryLease
+from climate_core.lease.events.notices import BeforeEnd, BeforeStart, ReadyToStart, UserEvent
+from climate_core.lease.events.preemption import PreemptLease
+from climate_core.lease.events.preparation import PrepareReservation
+from climate_core.lease.events.queue import MakeRoom, RetryLease
 from climate_core.lease.events.reallocation import ReallocateReservation
-from climate_core.lease.events.start import PrepareReservation, ReadyToStart, StartLease
-from climate_core.lease.model import Event
+from climate_core.lease.events.start import StartLease
 
-__all__ = ['BY_USER', 'EventHandler', 'Stage', 'cancel_by_stage', 'get_handler', 'terminate_lease']
+__all__ = [
+    'BY_USER',
+    'EventHandler',
+    'Stage',
+    'cancel_by_stage',
+    'get_handler',
+    'is_user_event',
+    'terminate_lease',
+]
 
 #: In the order of the life of a lease.
 TABLE: Final[tuple[EventHandler, ...]] = (
@@ -54,36 +61,3 @@ register(TABLE)
 
 #: The types that a user cannot add to a lease.
 OWN_TYPES: Final = frozenset(each.event_type for each in TABLE if not each.accepted)
-
-
-def is_user_event(event_type: str) -> bool:
-    """Tell whether users named a type of event."""
-    return isinstance(get_handler(event_type), UserEvent)
-
-
-def first_events(
-    lease_id: str,
-    start: datetime,
-    end: datetime,
-    before_end: datetime | None,
-    given: Iterable[tuple[str, datetime]],
-    now: datetime,
-    manual: bool = False,
-    before_start: Iterable[int] = (),
-) -> tuple[Event, ...]:
-    """Return the events of a lease that is created or granted.
-
-    :param before_end: when ``before_end_lease`` is due; None: never
-    :param given: types and times of the events that the user adds
-    :param manual: whether the user starts the lease
-    :param before_start: the seconds before the start at which ``before_start_lease`` is due. A
-        start that is now has no such event; notices whose time has passed share one event
-    """
-    wanted = [(model.READY if manual else model.START, start), (model.END, end), *given]
-    if start > now:
-        notices = {max(now, start - timedelta(seconds=each)) for each in before_start}
-        wanted += [(model.BEFORE_START, time) for time in sorted(notices)]
-    if before_end is not None:
-        wanted.append((model.BEFORE_END, before_end))
-    wanted.sort(key=lambda item: (item[1], get_handler(item[0]).priority))
-    return tuple(model.new_event(lease_id, kind, time, now) for kind, time in wanted)

@@ -9,10 +9,10 @@ may change between them: ``settle`` takes the lease as it is then.
 import dataclasses
 import enum
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
-from climate_core.lease import states, transitions
+from climate_core.lease import model, states, transitions
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import Change, EventWork, Outcome
 
@@ -100,10 +100,6 @@ class EventHandler:
         """Tell whether it is retried even after a permanent failure, because it frees capacity."""
         return False
 
-    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        """Return the event of a lease whose dates or start policy were changed."""
-        return event
-
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
         """Return a terminated lease with the event of this type that it needs, if any."""
         return lease
@@ -126,6 +122,11 @@ def get_handler(event_type: str) -> EventHandler:
     return _HANDLERS.get(event_type, _HANDLERS[BY_USER])
 
 
+def is_user_event(event_type: str) -> bool:
+    """Tell whether users named a type of event."""
+    return get_handler(event_type).event_type == BY_USER
+
+
 def cancel_by_stage(lease: Lease, stage: Stage, reason: str, now: datetime) -> Lease:
     """Cancel the open events of a lease that a stage of its end cancels."""
     cancelled = (e for e in lease.events if get_handler(e.event_type).cancelled_by <= stage)
@@ -145,3 +146,23 @@ def terminate_lease(lease: Lease, now: datetime, reason: str | None) -> Lease:
     for handler in _HANDLERS.values():
         after = handler.after_termination(after, now)
     return after
+
+
+def without_grant(
+    lease: Lease, due: Event, duration: timedelta | None, reservations: Iterable[Reservation]
+) -> Lease:
+    """Return a lease with one event in place of those that follow from its grant.
+
+    :param duration: its duration from the grant on; None: it ends at its end date
+    """
+    kept = tuple(e for e in lease.events if not get_handler(e.event_type).follows_grant)
+    if duration is not None:
+        # Its end depends on the grant.
+        ends = lease.events_of(model.END)
+        kept = tuple(each for each in kept if each not in ends)
+    return dataclasses.replace(
+        lease,
+        duration=None if duration is None else round(duration.total_seconds()),
+        reservations=tuple(reservations),
+        events=(*(each for each in kept if each.id != due.id), due),
+    )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The events of the end: ``end_lease`` and ``end_reservation`` do the end action of resources.
+"""The end of a lease: ``end_lease`` and ``end_reservation`` do the end action of resources.
 
 ``external_end`` and ``release_trust`` follow after the end. Pure.
 """
@@ -17,7 +17,6 @@ from climate_core.lease.transitions import Change, EventWork, Outcome, Result
 _L = states.LeaseStatus
 _R = states.ReservationStatus
 _E = states.EventStatus
-
 ENDED: Final = 'lease.event.end_lease'
 #: The reason of a lease that was cancelled.
 CANCELLED: Final = 'Cancelled by its user before its start.'
@@ -27,6 +26,47 @@ NEVER_ENOUGH: Final = 'There was not enough for it before its end.'
 NOT_STARTED: Final = 'Its user did not start it.'
 #: The reason of a resource that was not started, if it has no other reason.
 NEVER_AWAKE: Final = 'It was not awake before the end of the lease.'
+
+
+def end_lease(lease: Lease, now: datetime) -> Change:
+    """Return a lease that ends now and frees its resources.
+
+    A lease that is cancelled before its start keeps its dates. Its other events are cancelled. A
+    lease that is ending is not changed.
+    """
+    if lease.status in states.ENDING:
+        return Change(lease)
+    has_started = now > lease.start_date and lease.status not in states.UNGRANTED
+    after = _with_earlier_end(lease, min(lease.end_date, now)) if has_started else lease
+    reason = 'Its user ended the lease.' if has_started else CANCELLED
+    after = base.cancel_by_stage(after, base.Stage.END_REQUESTED, reason, now)
+    if not lease.live:
+        ended = base.terminate_lease(after, now, end_reason(after))
+        return Change(ended, {'lease.update': None, ENDED: None})
+    ending = after.moved_to(_L.TERMINATING, end_reason(after))
+    return Change(ending.with_events(end_now(ending, now)), {'lease.update': None})
+
+
+def _with_earlier_end(lease: Lease, time: datetime) -> Lease:
+    """Return a lease with an earlier end."""
+    before_end = None if lease.before_end_date is None else min(lease.before_end_date, time)
+    after = dataclasses.replace(lease, end_date=time, before_end_date=before_end)
+    event = lease.event(model.END)
+    return after if event is None else after.with_events(dataclasses.replace(event, time=time))
+
+
+def delete_lease(lease: Lease, now: datetime) -> Change:
+    """Return a lease that is deleted, by an end that is due now if it holds resources."""
+    status = lease.status if lease.status == _L.TERMINATED else _L.DELETING
+    deleting = lease.moved_to(status, lease.status_reason)
+    if not lease.live:
+        ended = base.terminate_lease(deleting, now, lease.status_reason)
+        return Change(dataclasses.replace(ended, deleted_at=now), {'lease.delete': None})
+    if lease.status == _L.DELETING:
+        return Change(lease)
+    reason = 'The lease is deleted.'
+    after = base.cancel_by_stage(deleting, base.Stage.END_REQUESTED, reason, now)
+    return Change(after.with_events(end_now(lease, now)))
 
 
 class EndLease(base.EventHandler):
@@ -75,9 +115,6 @@ class EndLease(base.EventHandler):
 
     def retries_forever(self, lease: Lease, event: Event) -> bool:
         return True
-
-    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        return transitions.move_event(event, after.end_date, now)
 
 
 class EndReservation(base.EventHandler):

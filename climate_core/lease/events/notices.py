@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events that only notify: ``before_start_lease``, ``before_end_lease`` and user events. Pure."""
 
+import dataclasses
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
@@ -26,9 +27,6 @@ class Notice(base.EventHandler):
         after = lease.with_events(transitions.complete_event(event, None, now))
         return Change(after, {f'lease.event.{event.event_type}': None})
 
-    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        return transitions.move_event(event, min(event.time, after.end_date), now)
-
 
 class BeforeStart(Notice):
     event_type = model.BEFORE_START
@@ -41,12 +39,30 @@ class BeforeStart(Notice):
         )
     }
 
-    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        """Leave it to :func:`climate_core.lease.changes.update.move_start_notices`."""
-        return event
-
     def payload(self, lease: Lease, now: datetime) -> Mapping[str, int]:
         return {'starts_in': max(0, round((lease.start_date - now).total_seconds()))}
+
+
+class ReadyToStart(Notice):
+    event_type = model.READY
+    follows_grant = True
+    due = '``start_date``, if ``start_policy`` is ``manual``'
+    action = 'notifies; the lease waits for its user to start it'
+    notifications = {
+        'lease.event.ready_to_start': 'its start has come, and it waits for its user to start it'
+    }
+    cancelled_by = base.Stage.END_BEGINS
+
+    def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
+        work = super().begin(lease, event, now)
+        if work.skip_reason is None and (lease.has_started(now) or now >= lease.end_date):
+            return EventWork(lease, skip_reason='There is nothing to start any more.')
+        return work
+
+    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+        if lease.status == states.LeaseStatus.PENDING:
+            lease = dataclasses.replace(lease, status_reason=transitions.WAITS_FOR_USER)
+        return super().settle(lease, event, outcomes, now)
 
 
 class BeforeEnd(Notice):
@@ -61,11 +77,6 @@ class BeforeEnd(Notice):
     # Clients of Blazar give it with a new lease.
     accepted = True
 
-    def move(self, event: Event, before: Lease, after: Lease, now: datetime) -> Event:
-        if event.time == before.before_end_date and after.before_end_date is not None:
-            return transitions.move_event(event, after.before_end_date, now)
-        return super().move(event, before, after, now)
-
 
 class UserEvent(Notice):
     """Handle an event that a user adds to a lease, with a type that the user names."""
@@ -75,19 +86,3 @@ class UserEvent(Notice):
     action = 'notifies'
     notifications = {'lease.event.<name>': 'an event that the user added is due'}
     accepted = True
-
-
-def add_before_end(before: Lease, after: Lease, now: datetime) -> Lease:
-    """Add ``before_end_lease`` to a lease whose ``before_end_date`` is new."""
-    followed = (e.time == before.before_end_date for e in before.events_of(model.BEFORE_END))
-    if after.before_end_date is None or any(followed):
-        return after
-    new = model.new_event(after.id, model.BEFORE_END, after.before_end_date, now)
-    return after.with_events(new)
-
-
-def is_revoked(before: Lease, after: Lease) -> bool:
-    """Tell whether a change of a lease repeats a ``before_end_lease`` that was sent."""
-    done = states.EventStatus.DONE
-    sent = {e.id for e in before.events_of(model.BEFORE_END) if e.status == done}
-    return any(e.id in sent and e.open for e in after.events)

@@ -21,7 +21,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core.cloud import errors, stacks
-from climate_core.lease.events import start
+from climate_core.lease.events import preparation
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.stack import template_stack
@@ -68,7 +68,7 @@ def take_end_step(context: EndContext, stack: 'Stack') -> PollAgain | None:
 def _stays(context: EndContext, stack: 'Stack') -> bool:
     if context.has_run:
         return True
-    if start.was_interrupted(context.lease, context.reservation):
+    if preparation.was_interrupted(context.lease, context.reservation):
         return False
     members = {
         each.resource_id

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes that the lease service makes for a lease, by a real engine in a real cinder."""
 
+import dataclasses
 import pathlib
 from urllib.parse import quote
 
@@ -104,7 +105,7 @@ class MadeVolumes(MadeLeases, LeaseServiceTest):
         plugin.now = self.time
         self.world.plugins[VolumePlugin.resource_type] = plugin
         operations = self.world.operations
-        operations.cloud = operations.updater.cloud = plugin.cloud
+        operations.services = dataclasses.replace(operations.services, cloud=plugin.cloud)
         operations.lease_writer.cloud = operations.queue.cloud = plugin.cloud
         self.lease_service._join = self.join
 

@@ -31,6 +31,7 @@ from tests.functional.heat.bus import Killed  # noqa: F401
 from tests.functional.heat.clouds import Refusal
 from tests.functional.heat.users import ALICE
 from tests.support import stacks, world
+from tests.support.created import get_id
 
 _PARAMS = {
     'resource_id': {'type': 'string', 'format': 'uuid'},
@@ -302,7 +303,7 @@ class LeaseService(fixtures.Fixture):
             **values,
         }
         context = world.user(project=user.project_id, name=user.name)
-        return self.world.operations.create_lease(context, values)
+        return get_id(self.world.operations.create_lease(context, values))
 
     def reserve(self, caller, kind, resource_id, hints):
         """Reserve a resource as the extensions of nova and cinder do at its creation.

@@ -8,6 +8,7 @@ from climate_hosts.operations.hosts import HostOperations
 from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
 from tests.functional.nova.hosts import Crash, HostsTest
+from tests.support.created import get_id
 from tests.support.world import Time, World, user
 
 OTHERS = 'other'
@@ -50,7 +51,7 @@ class HostLeasesTest(HostsTest):
         body = {'name': name, 'start_date': start, 'end_date': end}
         body['reservations'] = [{'resource_type': self.TYPE, **wanted}]
         context = user(project or self.api.project_id)
-        return self.world.lease(self.world.operations.create_lease(context, body))
+        return self.world.lease(get_id(self.world.operations.create_lease(context, body)))
 
     def settled(self, lease, looks=20, **later):
         """Do what is due, and look again as often as the plugin wants; return the lease."""

@@ -2,6 +2,7 @@
 """The base of the tests of servers that the lease service makes for a lease."""
 
 import base64
+import dataclasses
 import datetime
 
 import fixtures
@@ -114,7 +115,7 @@ class MadeServersTest(MadeLeases, HostsTest):
         self.plugin.now = self.time
         self.world.plugins[ServerPlugin.resource_type] = self.plugin
         operations = self.world.operations
-        operations.cloud = operations.updater.cloud = self.cloud
+        operations.services = dataclasses.replace(operations.services, cloud=self.cloud)
         operations.lease_writer.cloud = operations.queue.cloud = self.cloud
         self.lease_service._join = self._join
         # Of glance and neutron nova's fixtures have no HTTP.

@@ -21,6 +21,7 @@ from climate_hosts.watch.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
 from tests.support import quotas
+from tests.support.created import get_id
 from tests.support.kinds import kind_cell
 from tests.support.world import user
 
@@ -53,7 +54,7 @@ class BestEffortTest(HostLeasesTest):
         body = {'name': 'lease', 'duration': '2h', 'kind': 'best_effort', **asked}
         body['reservations'] = [{'resource_type': self.TYPE, **values}]
         context = user(self.api.project_id)
-        return self.world.lease(self.world.operations.create_lease(context, body))
+        return self.world.lease(get_id(self.world.operations.create_lease(context, body)))
 
     def went_on(self, lease, looks=20):
         """Look again and again; return the lease as it is when nothing is waited for."""

@@ -19,6 +19,7 @@ from climate_hosts.watch.repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 from tests.functional.nova.hosts import Crash
 from tests.support import quotas
+from tests.support.created import get_id
 from tests.support.world import NOON, user
 
 
@@ -229,7 +230,7 @@ class TestHostLeases(HostLeasesTest):
         create = self.world.operations.create_lease
         for asked, had in ((1, 1), (2, 2), (2, 2), (1, 2)):
             hosts = [{'resource_type': self.TYPE, 'min': 1}] * asked
-            assert create(user(), {**body, 'reservations': hosts}) == lease_id
+            assert get_id(create(user(), {**body, 'reservations': hosts})) == lease_id
             reservations = self.world.lease(lease_id).reservations
             units = {each.allocations[0].unit_id for each in reservations}
             assert (len(reservations), len(units)) == (had, had)

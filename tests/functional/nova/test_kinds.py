@@ -7,6 +7,7 @@ from climate_core import exceptions
 from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.plugins.host import HostPlugin
 from tests.functional.nova.host_leases import HostLeasesTest
+from tests.support.created import get_id
 from tests.support.kinds import kind_cell
 from tests.support.world import TYPE, user
 
@@ -27,7 +28,7 @@ class KindsTest(HostLeasesTest):
         body = {'name': kind, 'duration': '2h', 'kind': kind, **values}
         body['reservations'] = list(reservations)
         context = user(self.api.project_id)
-        return self.world.lease(self.world.operations.create_lease(context, body))
+        return self.world.lease(get_id(self.world.operations.create_lease(context, body)))
 
     def is_entered(self, lease):
         """Tell whether a server comes to the host by a lease."""

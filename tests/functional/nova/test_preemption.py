@@ -3,6 +3,7 @@
 
 from climate_core.cloud import placement
 from tests.functional.nova.host_leases import HostLeasesTest
+from tests.support.created import get_id
 from tests.support.world import user
 
 SHELVED = (None, 'SHELVED_OFFLOADED')
@@ -20,7 +21,9 @@ class TestPreemption(HostLeasesTest):
         body = {'name': 'preemptible', 'start_date': 'now', 'end_date': '2026-12-01 14:00'}
         body['reservations'] = [{'resource_type': self.TYPE, **wanted}]
         context = user(self.api.project_id)
-        lease_id = self.world.operations.create_lease(context, {**body, 'preemptible': True})
+        lease_id = get_id(
+            self.world.operations.create_lease(context, {**body, 'preemptible': True})
+        )
         lease = self.settled(self.world.lease(lease_id))
         made = [self.inside(lease)[0] for _ in range(servers)]
         return lease, made

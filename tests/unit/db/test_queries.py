@@ -28,7 +28,7 @@ from climate_core.db import (
 )
 from climate_core.db.engine import Stale
 from climate_core.lease import transitions
-from climate_core.lease.changes import lifecycle
+from climate_core.lease.events import end
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from climate_core.repair import lost_resources
@@ -214,7 +214,7 @@ def test_what_is_claimed_meanwhile_is_not_overwritten(any_world: World) -> None:
     (due,) = any_world.due()
     assert any_world.database.write(due_events.claim, due.id, due.generation, 60)
     with pytest.raises(Stale), any_world.database.writer() as session:
-        store.save(session, lease, lifecycle.delete_lease(lease, NOW), NOW, Cause('lease.delete'))
+        store.save(session, lease, end.delete_lease(lease, NOW), NOW, Cause('lease.delete'))
     assert any_world.lease(lease.id).status == 'PENDING'
 
 

@@ -18,6 +18,7 @@ from climate_core.cloud import servers
 from climate_core.operations import pool_forecast, server_preemption
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.common_pool.server_placement import RunningServer
+from tests.support.created import get_id
 from tests.support.world import TYPE, user
 from tests.unit.engine.contract_invariants import Invariants
 from tests.unit.engine.contract_requests import HOOKS, MINUTES, REQUESTS, Asker
@@ -224,7 +225,8 @@ class Users(RuleBasedStateMachine):
         self.made.append((values, self._create(values, death) or ''))
 
     def _create(self, values: dict[str, Any], death: int | None) -> str | None:
-        found: str | None = self.ask(LeaseOperations.create_lease, values, death=death)
+        created = self.ask(LeaseOperations.create_lease, values, death=death)
+        found = created and get_id(created)
         if found and found not in self.leases:
             self.leases.append(found)
         return found

@@ -16,7 +16,7 @@ from climate_core import exceptions, test_hooks
 from climate_core.calendar.calendar import Calendar
 from climate_core.db import due_events, tables
 from climate_core.lease import model, states
-from climate_core.lease.changes import queueing
+from climate_core.lease.events import queue
 from climate_core.operations.draft import Draft
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.common_pool.forecast import Nouns
@@ -110,7 +110,7 @@ class InstantEvacuation:
 
     def take_hosts(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
         assert draft.request is not None
-        return queueing.drain_hosts_for(lease, {'moved': 0}, draft.request.lasts, None, draft.now)
+        return queue.drain_hosts_for(lease, {'moved': 0}, draft.request.lasts, None, draft.now)
 
     def step(self, lease: model.Lease) -> PollAgain | None:
         mood = self._world.ledger.mood

@@ -13,7 +13,7 @@ from climate_common import dates
 from climate_core.db import due_events, leases, store
 from climate_core.db.engine import Stale
 from climate_core.engine.claims import Claims, EventClaim
-from climate_core.lease.changes import lifecycle
+from climate_core.lease.events import end
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import PollAgain
 from tests.support.stopping import stop
@@ -203,9 +203,7 @@ def test_a_stale_lease_is_not_written(any_world: World) -> None:
     now = world.clock.now()
     session_of = world.database.writer
     with pytest.raises(Stale), session_of() as session:
-        store.save(
-            session, before, lifecycle.delete_lease(before, now), now, Cause('lease.delete')
-        )
+        store.save(session, before, end.delete_lease(before, now), now, Cause('lease.delete'))
     assert world.lease(lease_id).status == 'PENDING'
 
 

@@ -16,7 +16,7 @@ from climate_core.cloud import errors
 from climate_core.db import events, history, tables
 from climate_core.engine import start_preparation
 from climate_core.engine.start_preparation import StartPreparation
-from climate_core.lease.changes import failures
+from climate_core.lease import failures
 from climate_core.lease.events.start import START_WARNING
 from tests.support.world import TYPE, World, user
 

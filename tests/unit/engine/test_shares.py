@@ -19,6 +19,7 @@ from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import events as lease_events
 from climate_core.lease import model, states
 from climate_core.plugins.base import PollAgain
+from tests.support.created import get_id
 from tests.support.stopping import stop
 from tests.support.world import NOON, TYPE, Things, World, user
 
@@ -92,7 +93,7 @@ class Loop:
             for name in things
         ]
         body = {'name': 'lease', 'start_date': 'now', 'end_date': NEVER, 'reservations': wanted}
-        return self.world.operations.create_lease(user(), body)
+        return get_id(self.world.operations.create_lease(user(), body))
 
     def start_of(self, lease_id: str) -> model.Event:
         (found,) = self.world.lease(lease_id).events_of(model.START)

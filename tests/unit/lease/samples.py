@@ -3,13 +3,12 @@
 
 import dataclasses
 
-from climate_core.lease import model, unit_properties
-from climate_core.lease.changes import update
+from climate_core.lease import changes, model, unit_properties
 from climate_hosts.domain import hosts
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
 
-RULES = update.UpdateRules(300, before_start=[1800])
+RULES = changes.UpdateRules(300, before_start=[1800])
 
 
 def lease(manual: bool = False) -> model.Lease:

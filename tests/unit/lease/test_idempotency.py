@@ -35,7 +35,7 @@ def test_key_of_another_project_is_another_lease() -> None:
     ('values', 'equal'),
     [
         ({**KEY, 'idempotency_key': 'other'}, True),
-        ({**KEY, 'may_join': False, 'api_release': '2'}, True),
+        ({**KEY, 'may_join': False}, True),
         ({'webhook': {'secret': 's', 'url': 'u'}, 'name': 'lease1', 'idempotency_key': 'k'}, True),
         ({**KEY, 'name': 'lease2'}, False),
         ({**KEY, 'end_date': 'now'}, False),

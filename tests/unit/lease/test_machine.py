@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from climate_core import exceptions
 from climate_core.engine import attempts
-from climate_core.lease import events, model, states, transitions
-from climate_core.lease.changes import failures, lifecycle, reservations, update
+from climate_core.lease import changes, events, failures, model, states, transitions
+from climate_core.lease.events import end, start
 from climate_core.threads import Backoff
 from tests.unit.lease import samples
 from tests.unit.lease.samples import HOUR, NOON, RULES
@@ -135,31 +135,29 @@ class LeaseMachine(RuleBasedStateMachine):
         self.joined += 1
         asked = self.now - datetime.timedelta(minutes=ago)
         new = model.new_reservation('lease', 't', f'joined{self.joined}', {}, asked)
-        self._user(lambda: reservations.add_reservations(self.lease, [new], self.now))
+        self._user(lambda: changes.add_reservations(self.lease, [new], self.now))
 
-    @rule(
-        verb=st.sampled_from([lifecycle.delete_lease, lifecycle.start_lease, lifecycle.end_lease])
-    )
+    @rule(verb=st.sampled_from([end.delete_lease, start.start_lease, end.end_lease]))
     def delete_start_or_end(self, verb: Any) -> None:
         self._user(lambda: verb(self.lease, self.now))
 
     @rule(field=st.sampled_from(['start_date', 'end_date']), minutes=st.integers(-60, 240))
     def move(self, field: str, minutes: int) -> None:
         text = (self.now + datetime.timedelta(minutes=minutes)).isoformat()
-        self._user(lambda: update.update_lease(self.lease, {field: text}, self.now, RULES))
+        self._user(lambda: changes.update_lease(self.lease, {field: text}, self.now, RULES))
 
     @rule(
         values=st.sampled_from(['auto', 'manual']).map(lambda policy: {'start_policy': policy})
         | st.sets(st.sampled_from([60, 600, 7200])).map(lambda told: {'before_start': [*told]})
     )
     def change_how_it_starts(self, values: dict[str, Any]) -> None:
-        self._user(lambda: update.update_lease(self.lease, values, self.now, RULES))
+        self._user(lambda: changes.update_lease(self.lease, values, self.now, RULES))
 
     @rule(data=st.data())
     def remove(self, data: st.DataObject) -> None:
         if self.lease.reservations:
             out = data.draw(st.sampled_from([r.id for r in self.lease.reservations]))
-            self._user(lambda: reservations.remove_reservation(self.lease, out, self.now))
+            self._user(lambda: changes.remove_reservation(self.lease, out, self.now))
 
     @rule(data=st.data())
     def resource_disappears(self, data: st.DataObject) -> None:

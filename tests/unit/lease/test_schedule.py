@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.lease import model, transitions
+from climate_core.lease.events import schedule
 from climate_core.lease.transitions import Outcome, Result
 from tests.support.leases import HOUR, NOON
 
@@ -28,7 +29,7 @@ def test_notice_of_the_end_stays_within_the_lease(
 ) -> None:
     before, old_end = sorted(old)
     start, end = sorted(new)
-    told = transitions.move_before_end(before, old_end, start, end)
+    told = schedule.move_before_end(before, old_end, start, end)
     assert start <= told <= end
     assert told == start or end - told == old_end - before
 

@@ -19,6 +19,7 @@ from climate_hosts.db import hosts as db
 from climate_hosts.plugins.capacity import SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
 from climate_hosts.plugins.lane_plugin import LanePlugin
+from tests.support.created import get_id
 from tests.support.world import World, at, user
 
 #: What asks for one host, and for two.
@@ -60,7 +61,7 @@ def change(world: World, plugin: type[LanePlugin]) -> Change:
         wanted = {'resource_type': plugin.resource_type, **one, 'names': name}
         body = {'name': str(uuid.uuid4()), 'start_date': f'2026-12-01 {start}'}
         body |= {'end_date': f'2026-12-01 {end}', 'reservations': [wanted]}
-        return world.operations.create_lease(user(), body)
+        return get_id(world.operations.create_lease(user(), body))
 
     def change(start: str, others: Others, values: dict[str, Any]) -> list[str]:
         lease_id = lease('cn1', start, '15:00')

@@ -10,6 +10,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.db import history, leases, listing
+from tests.support.created import get_id
 from tests.support.world import Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
@@ -177,7 +178,7 @@ def test_a_lease_may_reserve_things_of_several_types(world: World) -> None:
         'duration': 60,
         'reservations': [world.wanted(each) for each in 'cab'],
     }
-    lease_id = world.operations.create_lease(user(), body)
+    lease_id = get_id(world.operations.create_lease(user(), body))
     lease = world.database.read(leases.get, lease_id)
     assert [r.resource_id for r in lease.reservations] == ['c', 'a', 'b']
     assert lease.end_date - lease.start_date == datetime.timedelta(minutes=1)

@@ -15,6 +15,7 @@ from climate_hosts.db import hosts as db
 from climate_hosts.domain.hosts import Pool
 from climate_hosts.plugins.capacity import SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
+from tests.support.created import get_id
 from tests.support.world import World
 
 WANTED = {
@@ -63,7 +64,8 @@ def lease(any_world: World, ask: Callable[..., Any]) -> Lease:
     """Leases one host, or all the room on one, and tells which."""
 
     def lease(*whose: str, **more: Any) -> set[str]:
-        (reservation,) = any_world.lease(ask('create_lease', *whose, **more)).reservations
+        lease_id = get_id(ask('create_lease', *whose, **more))
+        (reservation,) = any_world.lease(lease_id).reservations
         return {each.unit['hypervisor_hostname'] for each in reservation.allocations}
 
     return lease

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a create answers to an API that shows leases as the manager does."""
+"""What a create returns to the API."""
 
 import json
 from typing import Any, cast
@@ -33,9 +33,8 @@ def world(world: World) -> World:
     return world
 
 
-def _create(world: World, release: str = views.RELEASE, **values: Any) -> Any:
-    asked = {**LEASE, 'api_release': release, **values}
-    return world.operations.create_lease(user(), asked)
+def _create(world: World, **values: Any) -> Any:
+    return world.operations.create_lease(user(), {**LEASE, **values})
 
 
 @pytest.mark.parametrize(
@@ -60,10 +59,6 @@ def test_the_hosts_that_are_promised_are_shown(world: World) -> None:
     assert sorted(first['hosts'] + second['hosts']) == ['cn1', 'cn2', 'cn3', 'cn4']
 
 
-def test_another_release_reads_the_lease_itself(world: World) -> None:
-    assert world.lease(_create(world, release='0.1.0')).name == 'n'
-
-
 def test_repeated_create_returns_the_lease_that_was_there(world: World) -> None:
     things = [world.wanted('a')]
     made = _create(world, id=ID, reservations=things)
@@ -72,8 +67,3 @@ def test_repeated_create_returns_the_lease_that_was_there(world: World) -> None:
         assert _create(world, id=ID, reservations=reservations) == ID
     equal = _create(world, reservations=[world.wanted('c')])['id']
     assert _create(world, reservations=[world.wanted('c')]) == equal
-
-
-def test_the_release_is_no_part_of_the_request(world: World) -> None:
-    made = _create(world, idempotency_key='k')['id']
-    assert _create(world, release='0.1.0', idempotency_key='k') == made

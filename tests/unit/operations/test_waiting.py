@@ -14,6 +14,7 @@ from climate_core.db import due_events as db_events
 from climate_core.db import leases, monitoring, rows, tables
 from climate_core.lease import model
 from climate_core.repair import stuck_leases
+from tests.support.created import get_id
 from tests.support.rooms import TYPE, Hotel
 from tests.support.world import at, user
 
@@ -255,7 +256,7 @@ def test_what_is_held_already_cannot_wait(hotel: Hotel) -> None:
 def test_the_kind_follows_from_the_resources(hotel: Hotel) -> None:
     world = hotel.world
     body = {'name': 'l', 'duration': '1h', 'reservations': [{'resource_type': TYPE}]}
-    assert world.lease(world.operations.create_lease(user(), body)).kind == 'scheduled'
+    assert world.lease(get_id(world.operations.create_lease(user(), body))).kind == 'scheduled'
     assert world.lease(world.create('thing1')).kind == 'immediate'
 
 

@@ -6,6 +6,7 @@ from climate_core.operations.services import Services
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
+from tests.support.created import get_id
 from tests.support.fakes import cinder, heat, nova
 from tests.support.world import Time, World
 
@@ -44,7 +45,7 @@ class Leased(World):
             items += [{**self._item(m), 'stack_id': stack['id'], **own} for m in stack['members']]
         items += [self._item(each) for each in alone]
         body = {'name': 'lease1', 'start_date': 'now', 'end_date': END, 'reservations': items}
-        return self.operations.create_lease(self.stacks.user(), body)
+        return get_id(self.operations.create_lease(self.stacks.user(), body))
 
     def _item(self, resource_id):
         kind = 'volume' if resource_id in self.stacks.state.volumes else 'instance'

@@ -2,6 +2,7 @@
 """Leases with stacks of templates, with a real engine in front of the fake cloud."""
 
 from climate_core.lease import model
+from tests.support.created import get_id
 from tests.support.fakes import nova
 from tests.support.stacks import EMPTY
 from tests.unit.plugins.leased import END, Leased
@@ -35,7 +36,7 @@ class Templated(Leased):
     def made(self, *items, start=START, end=END, **values):
         """Make a lease of such reservations."""
         body = {'name': 'lease1', 'start_date': start, 'end_date': end, 'reservations': items}
-        return self.operations.create_lease(self.stacks.user(), {**body, **values})
+        return get_id(self.operations.create_lease(self.stacks.user(), {**body, **values}))
 
     def held(self, **values):
         """Make a lease whose stack is filled."""

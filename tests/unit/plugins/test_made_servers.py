@@ -11,6 +11,7 @@ from climate_core import exceptions
 from climate_core.lease import model, views
 from climate_core.plugins.server import specification
 from climate_core.plugins.server.plugin import ServerPlugin
+from tests.support.created import get_id
 from tests.support.fakes import flavors, neutron, nova
 from tests.unit.plugins.leased import END
 
@@ -48,7 +49,7 @@ def item(**server):
 
 
 def create(made, *items, **values):
-    return made.operations.create_lease(made.stacks.user(), request(*items, **values))
+    return get_id(made.operations.create_lease(made.stacks.user(), request(*items, **values)))
 
 
 def names(made):

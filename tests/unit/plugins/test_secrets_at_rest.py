@@ -15,6 +15,7 @@ from climate_core.db.secrets import Secret
 from climate_core.lease import views
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume import plugin
+from tests.support.created import get_id
 from tests.support.fakes import flavors
 from tests.unit.plugins.leased import END
 
@@ -52,7 +53,7 @@ def create(made):
         'webhook': {'url': URL, 'secret': SIGNED},
         'reservations': [{'resource_type': 'virtual:instance', 'server': server}],
     }
-    return made.operations.create_lease(made.stacks.user(), request)
+    return get_id(made.operations.create_lease(made.stacks.user(), request))
 
 
 def stored(made, *names):
@@ -128,7 +129,7 @@ def create_plain(made):
             }
         ],
     }
-    return made.operations.create_lease(made.stacks.user(), request)
+    return get_id(made.operations.create_lease(made.stacks.user(), request))
 
 
 def test_missing_key_hides_secrets_and_loses_nothing(made, caplog):
@@ -177,7 +178,7 @@ def test_volume_is_not_created_without_metadata_that_no_key_opens(made):
         'end_date': END,
         'reservations': [{'resource_type': 'virtual:volume', 'volume': item}],
     }
-    lease_id = made.operations.create_lease(made.stacks.user(), request)
+    lease_id = get_id(made.operations.create_lease(made.stacks.user(), request))
     set_keys(made, [NEW])
     lease = made.lease(lease_id)
     with pytest.raises(exceptions.Transient, match='no key that opens its metadata'):

@@ -3,7 +3,7 @@
 
 import pytest
 
-from climate_core.lease.events import start
+from climate_core.lease.events import preparation
 from tests.unit.plugins.templated import TOO_BIG, wanted
 
 KEPT = ('suspend', 'snapshot', 'nothing')
@@ -65,7 +65,7 @@ def test_what_woke_half_way_is_kept(templated):
     templated.begin(lease_id, looks=5)
     lease = templated.lease(lease_id)
     assert (lease.status, lease.reservations[0].woken_at) == ('STARTING', None)
-    assert templated.prepared(lease_id).status_reason == start.START_FIRST
+    assert templated.prepared(lease_id).status_reason == preparation.START_FIRST
     templated.finish(lease_id)
     assert templated.only()['status'] == 'SUSPEND_COMPLETE'
     assert templated.server(server) == 'SUSPENDED'

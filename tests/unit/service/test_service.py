@@ -22,6 +22,7 @@ from climate_core.engine import start_preparation
 from climate_core.lease.model import TrustScope
 from climate_core.rpc.client import ManagerClient
 from climate_core.service import ManagerService
+from tests.support.created import get_id
 from tests.support.fakes import receiver
 from tests.support.world import TYPE, Things, Trusts, configure, user
 
@@ -94,7 +95,7 @@ def _values(*things: str, **values: Any) -> dict[str, Any]:
 
 def test_the_life_of_a_lease(run: Callable[..., Running], things: Things) -> None:
     manager = run()
-    lease_id = manager.client.create_lease(user(), _values('a'))
+    lease_id = get_id(manager.client.create_lease(user(), _values('a')))
     manager.told.wait_for('lease.event.start_lease')
     joined = manager.client.add_reservation(
         user(), lease_id, {'resource_type': TYPE, 'resource_id': 'b'}

@@ -7,7 +7,7 @@ import pytest
 
 from climate_core.db import sql
 from climate_core.engine.allocation_release import AllocationReleaser
-from climate_core.lease.changes import queueing
+from climate_core.lease.events import preemption
 from climate_core.repair import reconciliation
 from tests.support.fakes import leases, nova
 
@@ -55,7 +55,7 @@ def test_late_lock_of_a_server_that_runs_is_undone(
     leases.write(database, leases.started(lease) if runs else lease)
     if preempts:
         now = database.read(sql.read_time)
-        leases.change(database, lease.id, queueing.preempt_lease, now, now)
+        leases.change(database, lease.id, preemption.preempt_lease, now, now)
     unlocked = [server] if is_unlocked else []
     assert list(reconciliation.undo_locks(database, world.plugin())) == unlocked
     assert list(reconciliation.undo_locks(database, world.plugin())) == []

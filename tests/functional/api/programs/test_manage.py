@@ -48,20 +48,6 @@ def test_upgrade_writes_no_word_but_the_version(file: pathlib.Path) -> None:
     assert (done.stdout.split(), done.stderr, done.returncode) == ([migration.head()], '', 0)
 
 
-def test_expand_asks_for_contract_which_ends_the_upgrade(
-    file: pathlib.Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(file, 'expand') == 0
-    assert run(file, 'version') == 0
-    assert 'climate-manage db contract' in capsys.readouterr().out
-    assert check(file) == 2
-    assert 'climate-manage db contract' in ' '.join(words(capsys))
-    assert run(file, 'contract') == 0
-    assert capsys.readouterr().out.strip() == migration.head()
-    assert run(file, 'version') == 0
-    assert capsys.readouterr().out.strip() == migration.head()
-
-
 @pytest.mark.parametrize(
     ('word', 'code', 'stream'),
     [('contract', 1, 'err'), ('version', 0, 'out'), ('purge', 1, 'err')],

@@ -6,15 +6,14 @@ import datetime
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import model, transitions
-from climate_core.lease.changes import reservations
+from climate_core.lease import changes, model, transitions
 from tests.support.leases import HOUR, MINUTE, NOON, event, lease, reservation
 
 
 @pytest.mark.parametrize('status', ['TERMINATING', 'TERMINATED', 'DELETING'])
 def test_nothing_joins_what_ends(status: str) -> None:
     with pytest.raises(exceptions.InvalidState, match=f'is {status}'):
-        reservations.add_reservations(lease(status=status), [reservation()], NOON)
+        changes.add_reservations(lease(status=status), [reservation()], NOON)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +31,7 @@ def test_what_joins_a_lease_that_has_started_is_woken_now(
     one = lease(reservation('a', 'active'), status=status)
     if start_done:
         one = one.with_events(transitions.complete_event(event(one, model.START), None, NOON))
-    change = reservations.add_reservations(one, [reservation('b')], NOON + HOUR)
+    change = changes.add_reservations(one, [reservation('b')], NOON + HOUR)
     assert [r.id for r in change.lease.reservations] == ['a', 'b']
     assert event(change.lease, model.START).next_at == next_at
     assert change.notifications == {'lease.update': None}
@@ -41,7 +40,7 @@ def test_what_joins_a_lease_that_has_started_is_woken_now(
 def test_what_joins_comes_after_all_that_the_lease_has() -> None:
     one = lease(reservation('a', made_at=NOON))
     joining = [reservation('b', made_at=NOON - MINUTE), reservation('c', made_at=NOON + MINUTE)]
-    after = reservations.add_reservations(one, joining, NOON).lease
+    after = changes.add_reservations(one, joining, NOON).lease
     times = [r.created_at for r in after.reservations]
     assert times == sorted(set(times))
     assert times[2] == NOON + MINUTE
@@ -49,5 +48,5 @@ def test_what_joins_comes_after_all_that_the_lease_has() -> None:
 
 @pytest.mark.parametrize(('now', 'prepared'), [(NOON - HOUR, 1), (NOON, 0)])
 def test_what_joins_before_the_start_is_prepared(now: datetime.datetime, prepared: int) -> None:
-    after = reservations.add_reservations(lease(), [reservation('b')], now, {'b': None}).lease
+    after = changes.add_reservations(lease(), [reservation('b')], now, {'b': None}).lease
     assert len(after.events_of(model.PREPARE, reservation_id='b')) == prepared

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease.changes import reservations
+from climate_core.lease import changes
 from tests.support.leases import HOUR, NOON, lease, reservation
 
 THING = reservation(on_end='stop', size='1')
@@ -13,7 +13,7 @@ THING = reservation(on_end='stop', size='1')
 @pytest.mark.parametrize('status', ['pending', 'active', 'error'])
 def test_the_new_value_takes_the_place_of_the_old(status: str) -> None:
     one = lease(reservation(status=status, on_end='stop', size='1'))
-    change = reservations.change_reservation(one, 'thing', {'on_end': 'delete'}, NOON + HOUR)
+    change = changes.change_reservation(one, 'thing', {'on_end': 'delete'}, NOON + HOUR)
     assert change.lease.reservations[0].params == {'on_end': 'delete', 'size': '1'}
     assert change.lease.reservations[0].updated_at == NOON + HOUR
     assert change.notifications == {'lease.update': None}
@@ -22,7 +22,7 @@ def test_the_new_value_takes_the_place_of_the_old(status: str) -> None:
 @pytest.mark.parametrize('status', ['ACTIVE', 'TERMINATED'])
 def test_the_same_value_is_no_change(status: str) -> None:
     one = lease(THING, status=status)
-    change = reservations.change_reservation(one, 'thing', {'on_end': 'stop'}, NOON)
+    change = changes.change_reservation(one, 'thing', {'on_end': 'stop'}, NOON)
     assert (change.lease, change.notifications) == (one, {})
 
 
@@ -39,9 +39,9 @@ def test_the_same_value_is_no_change(status: str) -> None:
 def test_nothing_changes_after_its_end_has_begun(lease_status: str, status: str) -> None:
     one = lease(reservation(status=status, on_end='stop'), status=lease_status)
     with pytest.raises(exceptions.InvalidState, match='has begun'):
-        reservations.change_reservation(one, 'thing', {'on_end': 'delete'}, NOON)
+        changes.change_reservation(one, 'thing', {'on_end': 'delete'}, NOON)
 
 
 def test_what_the_lease_does_not_have() -> None:
     with pytest.raises(exceptions.ReservationNotFound, match='no reservation other'):
-        reservations.change_reservation(lease(THING), 'other', {}, NOON)
+        changes.change_reservation(lease(THING), 'other', {}, NOON)

@@ -5,9 +5,9 @@ import datetime
 
 import pytest
 
-from climate_core.lease import events as lease_events
 from climate_core.lease import model
-from tests.support.leases import HOUR, MINUTE, NOON
+from climate_core.lease.events import schedule
+from tests.support.leases import HOUR, MINUTE, NOON, lease
 
 
 @pytest.mark.parametrize(
@@ -23,17 +23,15 @@ from tests.support.leases import HOUR, MINUTE, NOON
 def test_only_a_coming_start_is_told_before(
     start: datetime.datetime, seconds: tuple[int, ...], told: list[int]
 ) -> None:
-    events = lease_events.first_events(
-        'lease', start, NOON + 2 * HOUR, None, (), NOON, before_start=seconds
-    )
+    new = lease(start=start, end=NOON + 2 * HOUR, events=())
+    events = schedule.first_events(new, (), NOON, seconds)
     notices = [(e.time - NOON) / MINUTE for e in events if e.event_type == model.BEFORE_START]
     assert notices == told
 
 
 def test_a_manual_lease_has_no_start_of_its_own() -> None:
-    events = lease_events.first_events(
-        'lease', NOON + HOUR, NOON + 2 * HOUR, None, (), NOON, manual=True, before_start=[600]
-    )
+    new = lease(start=NOON + HOUR, end=NOON + 2 * HOUR, start_policy='manual', events=())
+    events = schedule.first_events(new, (), NOON, [600])
     assert [(e.event_type, e.time) for e in events] == [
         ('before_start_lease', NOON + datetime.timedelta(minutes=50)),
         ('ready_to_start', NOON + HOUR),
@@ -43,5 +41,6 @@ def test_a_manual_lease_has_no_start_of_its_own() -> None:
 
 def test_at_equal_times_it_is_told_before_anything_else() -> None:
     given = [('note', NOON + HOUR)]
-    events = lease_events.first_events('lease', NOON + HOUR, NOON + HOUR, None, given, NOON)
+    new = lease(start=NOON + HOUR, end=NOON + HOUR, events=())
+    events = schedule.first_events(new, given, NOON)
     assert [e.event_type for e in events] == ['note', 'end_lease', 'start_lease']

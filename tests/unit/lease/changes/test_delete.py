@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core.lease import model
-from climate_core.lease.changes import lifecycle
+from climate_core.lease.events import end
 from tests.support.leases import HOUR, NOON, lease, reservation
 
 
@@ -17,7 +17,7 @@ def test_delete_hides_a_lease_when_it_holds_nothing(status: str, held: bool) -> 
         status_reason='why',
         given=[('note', NOON + HOUR)],
     )
-    change = lifecycle.delete_lease(one, NOON)
+    change = end.delete_lease(one, NOON)
     after = change.lease
     assert after.status == ('DELETING' if held else 'TERMINATED')
     assert after.status_reason == 'why'
@@ -28,11 +28,11 @@ def test_delete_hides_a_lease_when_it_holds_nothing(status: str, held: bool) -> 
 
 
 def test_what_is_being_deleted_is_left_alone() -> None:
-    one = lifecycle.delete_lease(lease(reservation()), NOON).lease
-    assert lifecycle.delete_lease(one, NOON + HOUR).lease == one
+    one = end.delete_lease(lease(reservation()), NOON).lease
+    assert end.delete_lease(one, NOON + HOUR).lease == one
 
 
 def test_delete_of_a_lease_that_is_over_hides_it() -> None:
     one = lease(reservation(status='deleted'), status='TERMINATED', trust_id=None, events=())
-    after = lifecycle.delete_lease(one, NOON).lease
+    after = end.delete_lease(one, NOON).lease
     assert (after.status, after.deleted_at, after.events) == ('TERMINATED', NOON, ())

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import model
-from climate_core.lease.changes import update
+from climate_core.lease import changes, model
 from tests.support.leases import HOUR, MINUTE, NOON, lease, reservation
 
 TWO, FOUR, SIX = (NOON + hours * HOUR for hours in (2, 4, 6))
@@ -35,7 +34,7 @@ def extended(end: Any = FOUR, **early: Any) -> model.Lease:
     ],
 )
 def test_change_is_partial_if_it_says_so(values: dict[str, Any], partial: bool) -> None:
-    assert update.read_partial(values) is partial
+    assert changes.read_partial(values) is partial
 
 
 @pytest.mark.parametrize(
@@ -43,12 +42,12 @@ def test_change_is_partial_if_it_says_so(values: dict[str, Any], partial: bool) 
 )
 def test_partial_change_that_is_no_extension_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(exceptions.BadRequest, match='partial: must be left out unless') as refused:
-        update.read_partial({'partial': True, **values})
+        changes.read_partial({'partial': True, **values})
     assert refused.value.field == 'partial'
 
 
 def test_refused_resources_keep_the_end_that_they_had() -> None:
-    after = update.add_early_ends(extended(TWO, b=NOON + HOUR), extended(FOUR), ['a', 'b'], NOON)
+    after = changes.add_early_ends(extended(TWO, b=NOON + HOUR), extended(FOUR), ['a', 'b'], NOON)
     assert after.early_ends == {'a': TWO, 'b': NOON + HOUR}
 
 
@@ -73,8 +72,8 @@ def test_resource_ends_with_its_lease_again_if_that_can_be(
 ) -> None:
     before = extended(FOUR, a=TWO)
     moved = dataclasses.replace(before, end_date=end)
-    after = update.cancel_early_ends(before, moved, partial, NOON + minutes * MINUTE)
-    assert update.resumed_ends(before, after) == ({'a'} if resumes else set())
+    after = changes.cancel_early_ends(before, moved, partial, NOON + minutes * MINUTE)
+    assert changes.resumed_ends(before, after) == ({'a'} if resumes else set())
     assert after.early_ends == ({} if resumes else {'a': TWO})
 
 
@@ -82,4 +81,4 @@ def test_partial_change_to_an_earlier_end_is_refused() -> None:
     before = extended(FOUR, a=TWO)
     moved = dataclasses.replace(before, end_date=NOON + 3 * HOUR)
     with pytest.raises(exceptions.BadRequest, match='does not end later'):
-        update.cancel_early_ends(before, moved, True, NOON)
+        changes.cancel_early_ends(before, moved, True, NOON)

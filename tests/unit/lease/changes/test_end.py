@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from climate_core.lease import model
-from climate_core.lease.changes import lifecycle
 from climate_core.lease.events import end
 from tests.support.leases import HOUR, MINUTE, NOON, event, lease, reservation
 
@@ -36,7 +35,7 @@ def test_what_is_held_is_freed_now(
     status: str, minutes: int, ends: int, told_at: int, reason: str | None
 ) -> None:
     now = NOON + minutes * MINUTE
-    change = lifecycle.end_lease(_lease(reservation(), status=status), now)
+    change = end.end_lease(_lease(reservation(), status=status), now)
     after = change.lease
     assert (after.status, after.status_reason) == ('TERMINATING', reason)
     assert (after.end_date, after.before_end_date) == (
@@ -49,7 +48,7 @@ def test_what_is_held_is_freed_now(
 
 
 def test_what_holds_nothing_is_over_at_once() -> None:
-    change = lifecycle.end_lease(_lease(), NOON - MINUTE)
+    change = end.end_lease(_lease(), NOON - MINUTE)
     assert (change.lease.status, change.lease.status_reason) == ('TERMINATED', end.CANCELLED)
     assert list(change.notifications) == ['lease.update', end.ENDED]
     assert [e.event_type for e in change.lease.events if e.open] == [model.RELEASE_TRUST]
@@ -58,10 +57,10 @@ def test_what_holds_nothing_is_over_at_once() -> None:
 @pytest.mark.parametrize('status', ['TERMINATING', 'TERMINATED', 'DELETING'])
 def test_what_ends_already_is_left_alone(status: str) -> None:
     one = _lease(reservation(), status=status)
-    change = lifecycle.end_lease(one, NOON)
+    change = end.end_lease(one, NOON)
     assert (change.lease, change.notifications) == (one, {})
 
 
 def test_a_lease_without_notice_of_its_end() -> None:
     one = dataclasses.replace(_lease(reservation(), status='ACTIVE'), before_end_date=None)
-    assert lifecycle.end_lease(one, NOON + MINUTE).lease.before_end_date is None
+    assert end.end_lease(one, NOON + MINUTE).lease.before_end_date is None

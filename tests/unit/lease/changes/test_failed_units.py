@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from climate_core.lease import model, transitions
-from climate_core.lease.changes import failures
+from climate_core.lease import failures, model, transitions
 from climate_core.lease.transitions import Change
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 

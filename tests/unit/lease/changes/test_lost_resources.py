@@ -6,8 +6,7 @@ import datetime
 
 import pytest
 
-from climate_core.lease import model
-from climate_core.lease.changes import failures
+from climate_core.lease import failures, model
 from tests.support.leases import HOUR, NOON, lease, reservation
 
 STACK = 'the-stack'

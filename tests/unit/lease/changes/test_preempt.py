@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from climate_core.lease import model
-from climate_core.lease.changes import queueing
-from climate_core.lease.events import queue
+from climate_core.lease.events import preemption
 from tests.support import leases
 from tests.support.leases import HOUR, MINUTE, NOON, reservation
 
@@ -20,21 +19,24 @@ def preemptible(status: str = 'PENDING', thing: str = 'pending', **fields: Any) 
 
 
 def test_lease_that_is_not_begun_waits_at_once() -> None:
-    change = queueing.preempt_lease(preemptible(start=NOON + HOUR), NOON, NOON, NOON)
+    change = preemption.preempt_lease(preemptible(start=NOON + HOUR), NOON, NOON, NOON)
     assert change is not None
-    assert (change.lease.status, change.lease.status_reason) == ('WAITING', queue.PREEMPTED_REASON)
-    assert change.notifications == {'lease.update': queue.PREEMPTED_REASON}
+    assert (change.lease.status, change.lease.status_reason) == (
+        'WAITING',
+        preemption.PREEMPTED_REASON,
+    )
+    assert change.notifications == {'lease.update': preemption.PREEMPTED_REASON}
     assert change.lease.next_retry_at > NOON
 
 
 def test_lease_that_runs_is_told_when_it_gives_up_what_it_has() -> None:
     time = NOON + 10 * MINUTE
-    change = queueing.preempt_lease(preemptible('ACTIVE', 'active'), time, time, NOON)
+    change = preemption.preempt_lease(preemptible('ACTIVE', 'active'), time, time, NOON)
     assert change is not None
     assert (change.lease.status, change.lease.preempted_at) == ('ACTIVE', time)
     assert '2026-12-01' in change.lease.status_reason
     assert change.notifications == {'lease.update': change.lease.status_reason}
-    assert queueing.preempt_lease(change.lease, time, time, NOON) is None
+    assert preemption.preempt_lease(change.lease, time, time, NOON) is None
 
 
 @pytest.mark.parametrize(
@@ -51,14 +53,14 @@ def test_lease_that_runs_is_told_when_it_gives_up_what_it_has() -> None:
 def test_lease_that_cannot_be_preempted_stays_as_it_is(
     fields: dict[str, Any], time: datetime.datetime
 ) -> None:
-    assert queueing.preempt_lease(preemptible(**fields), time, NOON, NOON) is None
+    assert preemption.preempt_lease(preemptible(**fields), time, NOON, NOON) is None
 
 
 @pytest.mark.parametrize(('status', 'is_kept'), [('IN_PROGRESS', True), ('UNDONE', False)])
 def test_lease_whose_resources_are_prepared_is_not_preempted(status: str, is_kept: bool) -> None:
     prepare = model.new_event('lease', model.PREPARE, NOON, NOON, 'r')
     one = preemptible(start=NOON + HOUR).with_events(dataclasses.replace(prepare, status=status))
-    assert (queueing.preempt_lease(one, NOON, NOON, NOON) is None) == is_kept
+    assert (preemption.preempt_lease(one, NOON, NOON, NOON) is None) == is_kept
 
 
 def of_servers(status: str, thing: str) -> model.Lease:
@@ -68,10 +70,10 @@ def of_servers(status: str, thing: str) -> model.Lease:
 
 def test_lease_that_holds_a_server_and_has_not_begun_is_not_preempted() -> None:
     """A server that is RESERVED cannot be shelved."""
-    assert queueing.preempt_lease(of_servers('PENDING', 'pending'), NOON, NOON, NOON) is None
+    assert preemption.preempt_lease(of_servers('PENDING', 'pending'), NOON, NOON, NOON) is None
 
 
 def test_lease_of_servers_is_told_that_they_are_shelved() -> None:
-    change = queueing.preempt_lease(of_servers('ACTIVE', 'active'), NOON, NOON, NOON)
+    change = preemption.preempt_lease(of_servers('ACTIVE', 'active'), NOON, NOON, NOON)
     assert change is not None
     assert 'its servers are shelved' in change.lease.status_reason

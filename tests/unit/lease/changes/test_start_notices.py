@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.lease import model, states
-from climate_core.lease.changes import update
+from climate_core.lease.events import schedule
 from tests.support.leases import NOON, lease
 
 _MINUTES = st.integers(-30, 300)
@@ -54,21 +54,21 @@ def test_what_is_to_come_is_told_as_if_it_had_always_been_so(
     moved = dataclasses.replace(
         one, start_date=now + datetime.timedelta(minutes=to), before_start=tuple(sorted(then))
     )
-    after = update.move_start_notices(one, moved, sorted(always), now)
+    after = schedule.move_start_notices(one, moved, sorted(always), now)
     coming = {e.next_at for e in _open(after) if e.next_at is not None and e.next_at > now}
     times = {moved.start_date - datetime.timedelta(seconds=s) for s in then | always}
     assert coming == {t for t in times if t > now}
     due = [e for e in _open(after) if e.next_at is not None and e.next_at <= now]
     assert len(due) <= (1 if to > 0 else 0)
-    assert update.move_start_notices(after, after, sorted(always), now) == after
+    assert schedule.move_start_notices(after, after, sorted(always), now) == after
 
 
 @given(first=st.integers(120, 300), second=st.integers(120, 300), seconds=_SECONDS)
 def test_there_and_back_is_as_before(first: int, second: int, seconds: set[int]) -> None:
     one = _lease(_at(first), seconds, set())
     there = dataclasses.replace(one, start_date=_at(second))
-    there = update.move_start_notices(one, there, (), NOON)
-    back = update.move_start_notices(
+    there = schedule.move_start_notices(one, there, (), NOON)
+    back = schedule.move_start_notices(
         there, dataclasses.replace(there, start_date=_at(first)), (), NOON
     )
     assert sorted(e.time for e in _open(back)) == sorted(e.time for e in _open(one))

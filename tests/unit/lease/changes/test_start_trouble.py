@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from climate_core.lease import model
-from climate_core.lease.changes import failures
+from climate_core.lease import failures, model
 from climate_core.lease.events.start import START_WARNING
 from tests.support.leases import claimed, lease, reservation
 

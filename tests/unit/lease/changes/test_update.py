@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import model, transitions
-from climate_core.lease.changes import update as changes_update
+from climate_core.lease import changes, model, transitions
 from tests.support.leases import HOUR, MINUTE, NOON, event, lease, reservation
 
 NOW = NOON - HOUR
@@ -22,7 +21,7 @@ ONE_, TWO, FOUR = '2026-12-01 13:00', '2026-12-01 14:00', '2026-12-01 16:00'
 
 
 def update(one: model.Lease, now: Any = NOW, **values: Any) -> transitions.Change:
-    return changes_update.update_lease(one, values, now, changes_update.UpdateRules(300))
+    return changes.update_lease(one, values, now, changes.UpdateRules(300))
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ import datetime
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import model
-from climate_core.lease.changes import queueing
+from climate_core.lease import model, transitions
 from climate_core.lease.events import queue
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
@@ -22,7 +21,7 @@ def new(**fields) -> model.Lease:
 
 
 def waiting(duration: datetime.timedelta | None = None, **fields) -> model.Lease:
-    return queueing.queue_lease(new(**fields), 3, duration, 'none is free', NOON, 60.0)
+    return queue.queue_lease(new(**fields), 3, duration, 'none is free', NOON, 60.0)
 
 
 def types(lease: model.Lease) -> list[str]:
@@ -42,7 +41,7 @@ def test_lease_that_waits_holds_nothing_and_is_tried_later(duration, kept) -> No
 
 
 def test_lease_for_which_hosts_are_emptied_counts_for_limits() -> None:
-    lease = queueing.drain_hosts_for(new(), {'until': 'x'}, HOUR, None, NOON)
+    lease = queue.drain_hosts_for(new(), {'until': 'x'}, HOUR, None, NOON)
     assert (lease.status, types(lease)) == ('IN_PROGRESS', [model.MAKE_ROOM])
     assert [(e.amounts, e.progress) for e in lease.reservations] == [
         ({'hosts': 1}, {'until': 'x'})
@@ -60,7 +59,7 @@ def test_lease_for_which_hosts_are_emptied_counts_for_limits() -> None:
     ],
 )
 def test_grant_moves_a_lease_to_now(duration, now, start, end) -> None:
-    change = queueing.grant_lease(waiting(duration), {'r': {'hosts': 2}}, now)
+    change = queue.grant_lease(waiting(duration), {'r': {'hosts': 2}}, now)
     lease = change.lease
     assert (lease.status, lease.start_date, lease.end_date) == ('PENDING', start, end)
     assert (lease.retries_left, lease.duration) == (None, None)
@@ -73,8 +72,8 @@ def test_grant_moves_a_lease_to_now(duration, now, start, end) -> None:
 
 
 def test_grant_of_emptied_hosts_is_told_as_room() -> None:
-    lease = queueing.drain_hosts_for(new(), {'until': 'x'}, None, None, NOON)
-    change = queueing.grant_lease(lease, {}, NOON)
+    lease = queue.drain_hosts_for(new(), {'until': 'x'}, None, None, NOON)
+    change = queue.grant_lease(lease, {}, NOON)
     assert change.notifications == {queue.HOSTS_DRAINED: None}
     assert change.lease.reservations[0].progress is None
 
@@ -91,14 +90,14 @@ def test_grant_of_emptied_hosts_is_told_as_room() -> None:
 def test_check_not_given_up(fields, text) -> None:
     lease = new(**fields)
     if text is None:
-        queueing.check_changeable(lease)
+        transitions.check_changeable(lease)
         return
     with pytest.raises(exceptions.InvalidState, match=text):
-        queueing.check_changeable(lease)
+        transitions.check_changeable(lease)
 
 
 @pytest.mark.parametrize('duration', [None, HOUR])
 def test_try_now_makes_the_next_try_due(duration) -> None:
-    lease = queueing.retry_now(waiting(duration), LATER)
+    lease = queue.retry_now(waiting(duration), LATER)
     assert lease.next_retry_at == LATER
     assert (model.END in types(lease)) is (duration is None)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from climate_core.lease import events, model, transitions
-from climate_core.lease.events import end
+from climate_core.lease.events import end, schedule
 from climate_core.lease.transitions import DONE, Outcome, Result
 from tests.support.leases import HOUR, NOON, claimed, event, lease, reservation
 
@@ -178,7 +178,10 @@ def test_due_now_leaves_an_end_that_is_worked_on() -> None:
 def test_move_follows_the_end() -> None:
     before = lease(end=NOON + HOUR)
     after = dataclasses.replace(before, end_date=NOON + 3 * HOUR)
-    assert HANDLER.move(event(before, model.END), before, after, NOON).time == NOON + 3 * HOUR
+    assert (
+        schedule.follow_dates(event(before, model.END), before, after, NOON).time
+        == NOON + 3 * HOUR
+    )
 
 
 def removing(status: str, *others: model.Reservation, **fields: str) -> model.Lease:

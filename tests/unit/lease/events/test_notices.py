@@ -7,7 +7,7 @@ import datetime
 import pytest
 
 from climate_core.lease import events, model, transitions
-from climate_core.lease.events import notices
+from climate_core.lease.events import schedule
 from tests.support.leases import HOUR, MINUTE, NOON, event, lease
 
 ONE = lease(
@@ -40,7 +40,7 @@ def test_notices_move_with_the_dates(
     kind: str, end: datetime.datetime, told: datetime.datetime | None, time: datetime.datetime
 ) -> None:
     after = dataclasses.replace(ONE, end_date=end, before_end_date=told)
-    assert events.get_handler(kind).move(event(ONE, kind), ONE, after, NOON).time == time
+    assert schedule.follow_dates(event(ONE, kind), ONE, after, NOON).time == time
 
 
 @pytest.mark.parametrize(('now', 'seconds'), [(NOON - HOUR, 3600), (NOON, 0), (NOON + HOUR, 0)])
@@ -52,14 +52,14 @@ def test_payload_of_a_coming_start(now: datetime.datetime, seconds: int) -> None
 def test_a_lease_gets_the_notice_that_it_did_not_have() -> None:
     before = lease()
     after = dataclasses.replace(before, before_end_date=NOON + HOUR)
-    added = notices.add_before_end(before, after, NOON)
+    added = schedule.add_before_end(before, after, NOON)
     assert event(added, model.BEFORE_END).time == NOON + HOUR
-    assert notices.add_before_end(ONE, ONE, NOON) == ONE
-    assert notices.add_before_end(before, before, NOON) == before
+    assert schedule.add_before_end(ONE, ONE, NOON) == ONE
+    assert schedule.add_before_end(before, before, NOON) == before
 
 
 def test_an_end_that_is_not_near_any_more() -> None:
     done = ONE.with_events(transitions.complete_event(event(ONE, model.BEFORE_END), None, NOON))
-    assert notices.is_revoked(done, ONE)
-    assert not notices.is_revoked(done, done)
-    assert not notices.is_revoked(ONE, ONE)
+    assert schedule.is_revoked(done, ONE)
+    assert not schedule.is_revoked(done, done)
+    assert not schedule.is_revoked(ONE, ONE)

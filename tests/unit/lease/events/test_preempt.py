@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from climate_core.lease import events, model, transitions
-from climate_core.lease.events import queue
+from climate_core.lease.events import preemption, preparation
 from tests.support import leases
 from tests.support.leases import HOUR, NOON, reservation
 
@@ -44,9 +44,9 @@ def test_lease_that_gave_up_all_waits_and_keeps_the_ids_of_its_reservations() ->
     one, event = running('a')
     change = HANDLER.settle(one, event, {'a': transitions.DONE}, TIME)
     after = change.lease
-    assert (after.status, after.status_reason) == ('WAITING', queue.PREEMPTED_REASON)
-    assert change.notifications == {queue.PREEMPTED: queue.PREEMPTED_REASON}
-    assert after.next_retry_at == TIME + queue.RETRY_PAUSE
+    assert (after.status, after.status_reason) == ('WAITING', preemption.PREEMPTED_REASON)
+    assert change.notifications == {preemption.PREEMPTED: preemption.PREEMPTED_REASON}
+    assert after.next_retry_at == TIME + preparation.RETRY_PAUSE
     waits, had = after.reservations
     assert (waits.id, waits.status, waits.amounts, waits.woken_at) == ('a', 'pending', {}, None)
     assert (had.status, had.amounts, had.freed_at) == ('deleted', {'vcpus': 4}, TIME)
@@ -80,7 +80,7 @@ def test_lease_that_gave_up_a_part_tries_the_rest_again() -> None:
 @pytest.mark.parametrize('retries_left', [None, 3])
 def test_preempted_lease_waits_without_a_limit_of_tries(retries_left: int | None) -> None:
     one, _ = running('a')
-    after = queue.requeue_preempted(dataclasses.replace(one, retries_left=retries_left), TIME)
+    after = preemption.requeue_preempted(dataclasses.replace(one, retries_left=retries_left), TIME)
     assert (after.status, after.retries_left) == ('WAITING', None)
 
 
@@ -93,5 +93,5 @@ def test_server_that_gave_way_keeps_what_it_is_to_hold_and_its_time_is_kept() ->
     waits, had = after.reservations
     assert waits.params[model.HOLDS] == {'vcpus': 4}
     assert (had.resource_id, had.freed_at) == (waits.resource_id, TIME)
-    assert queue._held_since(one, one.reservations[0]) == early
-    assert queue._held_since(after, waits) == one.start_date
+    assert preemption._held_since(one, one.reservations[0]) == early
+    assert preemption._held_since(after, waits) == one.start_date

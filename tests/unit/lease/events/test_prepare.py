@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from climate_core.lease import events, model, transitions
-from climate_core.lease.events import start as events_start
+from climate_core.lease.events import preparation, schedule
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 
 HANDLER = events.get_handler(model.PREPARE)
@@ -90,14 +90,14 @@ def test_what_failed_is_freed_next_and_keeps_its_reason() -> None:
     freed = HANDLER.settle(one, due, {'thing': transitions.DONE}, NOON).lease
     done = event(freed, model.PREPARE)
     assert (done.status, done.status_reason) == ('ERROR', 'No room.')
-    assert events_start.failed_preparations(freed) == {'thing'}
+    assert preparation.failed_preparations(freed) == {'thing'}
 
 
 def test_what_is_prepared_is_not_freed() -> None:
     one, due = preparing()
     assert HANDLER.plugin_method(one, one.reservations[0]) == 'prepare'
     assert not HANDLER.retries_forever(one, due)
-    assert events_start.failed_preparations(one) == frozenset()
+    assert preparation.failed_preparations(one) == frozenset()
 
 
 @pytest.mark.parametrize('held', ['active', 'deleting'])
@@ -127,22 +127,20 @@ def test_a_manual_lease_goes_on_waiting_when_all_is_prepared() -> None:
 
 @pytest.mark.parametrize(
     ('status_reason', 'broken_off'),
-    [(None, False), (events_start.START_FIRST, False), ('The end came first.', True)],
+    [(None, False), (preparation.START_FIRST, False), ('The end came first.', True)],
 )
 def test_preparation_was_broken_off_by_its_reason(
     status_reason: str | None, broken_off: bool
 ) -> None:
     one, due = preparing()
     one = one.with_events(dataclasses.replace(due, status='DONE', status_reason=status_reason))
-    assert events_start.was_interrupted(one, one.reservations[0]) is broken_off
+    assert preparation.was_interrupted(one, one.reservations[0]) is broken_off
 
 
 def test_nothing_is_prepared_when_the_start_has_begun() -> None:
     one, _ = preparing()
-    assert events_start.add_preparations(one, {'thing': None}, NOON + HOUR) == one
-    (_, second) = events_start.add_preparations(one, {'thing': None}, NOON).events_of(
-        model.PREPARE
-    )
+    assert preparation.add_preparations(one, {'thing': None}, NOON + HOUR) == one
+    (_, second) = preparation.add_preparations(one, {'thing': None}, NOON).events_of(model.PREPARE)
     assert (second.reservation_id, second.next_at) == ('thing', NOON)
 
 
@@ -159,10 +157,10 @@ def test_what_is_prepared_before_the_start_follows_it(
     distance: datetime.timedelta | None, start: datetime.datetime, time: datetime.datetime
 ) -> None:
     one = lease(reservation('thing', 'pending'), start=NOON + HOUR)
-    one = events_start.add_preparations(one, {'thing': distance}, NOON)
+    one = preparation.add_preparations(one, {'thing': distance}, NOON)
     due = event(one, model.PREPARE)
     assert due.next_at == (NOON if distance is None else NOON + HOUR - distance)
-    moved = HANDLER.move(due, one, dataclasses.replace(one, start_date=start), NOON)
+    moved = schedule.follow_dates(due, one, dataclasses.replace(one, start_date=start), NOON)
     assert (moved.time, moved.next_at) == (time, time)
 
 
@@ -178,16 +176,16 @@ def test_what_is_missing_says_why_when_the_rest_is_prepared() -> None:
 def test_groups_of_one_request_are_made_and_freed_together() -> None:
     """One that was asked for later is not."""
     made = [reservation(name, **{model.GROUP: name}) for name in ('a', 'b', 'later')]
-    one = events_start.add_preparations(lease(*made), dict.fromkeys(('a', 'b')), NOON)
-    one = events_start.add_preparations(one, {'later': None}, NOON + HOUR)
+    one = preparation.add_preparations(lease(*made), dict.fromkeys(('a', 'b')), NOON)
+    one = preparation.add_preparations(one, {'later': None}, NOON + HOUR)
     due = {str(each.reservation_id): each for each in one.events_of(model.PREPARE)}
     for name in ('a', 'later'):
         one = HANDLER.settle(one, due[name], {name: transitions.DONE}, NOON).lease
-    assert events_start.blocks_start(one) == {'a', 'b'}
+    assert preparation.blocks_start(one) == {'a', 'b'}
     one = HANDLER.settle(one, due['b'], {'b': FAILED}, NOON).lease
     assert [each.status for each in one.reservations] == ['error', 'error', 'pending']
-    assert events_start.failed_preparations(one) == {'a', 'b'}
-    assert events_start.blocks_start(one) == set()
+    assert preparation.failed_preparations(one) == {'a', 'b'}
+    assert preparation.blocks_start(one) == set()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import datetime
 import pytest
 
 from climate_core.lease import model
-from climate_core.lease.changes import queueing
 from climate_core.lease.events import queue
 from climate_core.lease.transitions import Change, Outcome, Result
 from tests.support import leases
@@ -17,7 +16,7 @@ NONE_FREE = Outcome(Result.WAIT, 60.0, 'none is free')
 
 def waiting(retries: int = 1, duration: datetime.timedelta | None = None) -> model.Lease:
     new = leases.lease(leases.reservation('r'), start=NOON + HOUR)
-    return queueing.queue_lease(new, retries, duration, 'none is free', NOON, 60.0)
+    return queue.queue_lease(new, retries, duration, 'none is free', NOON, 60.0)
 
 
 def settle(lease: model.Lease, outcome: Outcome, now: datetime.datetime = NOON) -> Change:

@@ -4,7 +4,6 @@
 import pytest
 
 from climate_core.lease import model
-from climate_core.lease.changes import queueing
 from climate_core.lease.events import queue
 from climate_core.lease.transitions import Outcome, Result
 from tests.support import leases
@@ -33,7 +32,7 @@ from tests.support.leases import HOUR, NOON
 )
 def test_room_is_made_until_the_time_is_over(outcome, status, reason, progress, told) -> None:
     new = leases.lease(leases.reservation('r'), start=NOON + HOUR)
-    lease = queueing.drain_hosts_for(new, {'until': 'x'}, None, 'full', NOON)
+    lease = queue.drain_hosts_for(new, {'until': 'x'}, None, 'full', NOON)
     busy, event = leases.claimed(lease, model.MAKE_ROOM)
     change = queue.MakeRoom().settle(busy, event, {event.id: outcome}, NOON)
     after = change.lease

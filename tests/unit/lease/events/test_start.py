@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from climate_core.lease import events, model, transitions
-from climate_core.lease.events import start as events_start
+from climate_core.lease.events import preparation, schedule
 from climate_core.lease.transitions import DONE, Outcome, Result
 from tests.support.leases import HOUR, MINUTE, NOON, claimed, event, lease, reservation
 
@@ -52,10 +52,10 @@ def test_begin_leaves_out_what_is_not_pending() -> None:
 
 def test_begin_cancels_what_is_not_prepared() -> None:
     one, start = claimed(lease(reservation(), start=NOON + HOUR), model.START)
-    one = events_start.add_preparations(one, {'thing': None}, NOON)
+    one = preparation.add_preparations(one, {'thing': None}, NOON)
     work = HANDLER.begin(one, start, NOON + HOUR)
     cancelled = event(work.lease, model.PREPARE)
-    assert (cancelled.open, cancelled.status_reason) == (False, events_start.START_FIRST)
+    assert (cancelled.open, cancelled.status_reason) == (False, preparation.START_FIRST)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_start_moves_with_the_dates_and_the_policy(
     start = event(before, model.START)
     if done:
         start = transitions.complete_event(start, None, NOON)
-    moved = HANDLER.move(start, before, after, NOON)
+    moved = schedule.follow_dates(start, before, after, NOON)
     assert (moved.event_type, moved.next_at) == (becomes, NOON + due * HOUR)
     assert moved.generation == start.generation + 1
 
@@ -155,7 +155,7 @@ def test_move_leaves_a_start_that_is_done() -> None:
     before = lease(reservation(status='active'), status='ACTIVE')
     start = transitions.complete_event(event(before, model.START), None, NOON)
     after = dataclasses.replace(before, end_date=NOON + 9 * HOUR)
-    assert HANDLER.move(start, before, after, NOON) == start
+    assert schedule.follow_dates(start, before, after, NOON) == start
 
 
 MANUAL = lease(reservation(), start_policy='manual')
@@ -209,5 +209,5 @@ def test_ready_event_moves_with_the_dates_and_the_policy(
     after = dataclasses.replace(before, start_date=NOON + HOUR, start_policy=policy)
     why = 'There is nothing to start any more.' if done == 'given up' else None
     ready = transitions.complete_event(WAITING, why, NOON) if done else WAITING
-    moved = READY.move(ready, before, after, NOON)
+    moved = schedule.follow_dates(ready, before, after, NOON)
     assert (moved.event_type, moved.next_at) == (becomes, NOON + due * HOUR)

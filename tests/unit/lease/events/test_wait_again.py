@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from climate_core.lease import events, model, transitions
-from climate_core.lease.events import queue
+from climate_core.lease.events import preparation, queue
 from climate_core.lease.model import Event, Lease
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 
@@ -38,7 +38,7 @@ def test_it_waits_again_and_frees_what_was_made(status: str) -> None:
     assert change.notifications == {'lease.update': 'No room.'}
     assert [each.status for each in after.reservations] == ['error', 'error']
     assert queue.is_freeing(after)
-    assert after.next_retry_at == NOON + queue.RETRY_PAUSE
+    assert after.next_retry_at == NOON + preparation.RETRY_PAUSE
     assert {each.event_type for each in after.events} == {model.PREPARE, model.RETRY}
     assert len(after.events_of(model.RETRY)) == 1
     for each in after.reservations:
@@ -94,7 +94,7 @@ GIVE_WAY = dataclasses.replace(NO_ROOM, preempts_others=True)
 
 
 @pytest.mark.parametrize('kind', ['immediate', 'scheduled'])
-@pytest.mark.parametrize(('retries', 'left'), [(None, queue.PREEMPTOR_RETRIES - 1), (3, 2)])
+@pytest.mark.parametrize(('retries', 'left'), [(None, preparation.PREEMPTOR_RETRIES - 1), (3, 2)])
 def test_one_for_which_others_give_way_waits_whatever_its_kind_is(
     kind: str, retries: int | None, left: int
 ) -> None:

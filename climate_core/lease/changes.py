@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Change a lease as its user asks. Pure."""
+"""What users change in a lease: create it, update it, and change its reservations. Pure.
+
+Its start, end and deletion are in :mod:`climate_core.lease.events.start` and
+:mod:`climate_core.lease.events.end`.
+"""
 
 import dataclasses
 from collections import Counter
@@ -9,12 +13,15 @@ from typing import Any, Final
 
 from climate_common import dates
 from climate_core import exceptions
+from climate_core.context import RequestContext
 from climate_core.lease import events, model, request, states, transitions, webhook
-from climate_core.lease.changes import queueing, reservations
-from climate_core.lease.events import notices
-from climate_core.lease.model import Event, Lease
+from climate_core.lease.events import end, notices, preparation, queue, schedule
+from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import Change
 
+_L = states.LeaseStatus
+_R = states.ReservationStatus
+_E = states.EventStatus
 _TIMES = ('start_date', 'end_date', 'before_end_date')
 #: A field that is no time -> the function that reads it.
 _PLAIN: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -24,7 +31,6 @@ _PLAIN: Final[Mapping[str, Callable[[Any], Any]]] = {
     'priority': request.read_priority,
 }
 _CHANGEABLE = {*_PLAIN, *_TIMES, 'duration', 'events', 'reservations', 'webhook'}
-_WAITING = states.LeaseStatus.WAITING
 _BEFORE_START = (*states.UNGRANTED, states.LeaseStatus.PENDING)
 _OLD_NAMES = {'before_end_notification': 'before_end_date'}
 
@@ -41,6 +47,48 @@ class UpdateRules:
     late: float = 0.0
     before_start: Sequence[int] = ()
     webhooks: webhook.WebhookRules = webhook.DEFAULT_RULES
+
+
+def new_lease(
+    lease_id: str,
+    asked: request.LeaseRequest,
+    digest: str | None,
+    context: RequestContext,
+    reservations: Iterable[Reservation],
+    now: datetime,
+    before_start: Iterable[int] = (),
+    external_end: bool = False,
+    kind: str = states.LeaseKind.IMMEDIATE,
+) -> Lease:
+    """Return a lease with its first events, without a trust.
+
+    :param digest: of a request with an Idempotency-Key
+    :param before_start: the seconds before the start of the notices that every lease has
+    :param external_end: whether the external service is notified of its end
+    :param kind: one of :class:`.states.LeaseKind`
+    """
+    lease = Lease(
+        id=lease_id,
+        name=asked.name,
+        project_id=str(context.project_id),
+        user_id=str(context.user_id),
+        start_date=asked.start,
+        end_date=asked.end,
+        before_end_date=asked.before_end,
+        created_at=now,
+        start_policy=asked.start_policy or states.StartPolicy.AUTO,
+        before_start=asked.before_start or (),
+        webhook=asked.webhook,
+        request_digest=digest,
+        kind=kind,
+        priority=asked.priority or 0,
+        preemptible=asked.preemptible,
+        reservations=model.order_joining((), reservations),
+    )
+    first = schedule.first_events(lease, asked.events, now, before_start)
+    if external_end:
+        first = (*first, end.new_external_end(lease_id, now))
+    return dataclasses.replace(lease, events=first)
 
 
 def update_lease(
@@ -69,12 +117,12 @@ def update_lease(
     after = _move_times(lease, after, _read_times(lease, wanted, now), now, rules)
     if partial or after.end_date != lease.end_date:
         after = cancel_early_ends(lease, after, partial, now)
-    after = move_start_notices(lease, after, rules.before_start, now)
+    after = schedule.move_start_notices(lease, after, rules.before_start, now)
     if 'events' in wanted:
         after = _replace_user_events(after, wanted['events'], now, rules.late)
     for item in wanted.get('reservations', ()):
         params = {k: v for k, v in item.items() if k != 'id'}
-        after = reservations.change_reservation(after, str(item.get('id')), params, now).lease
+        after = change_reservation(after, str(item.get('id')), params, now).lease
     # Values are compared, not texts, so that a repeated request is no change.
     if after == lease:
         return Change(lease)
@@ -83,12 +131,12 @@ def update_lease(
             f'Lease {lease.id} is {lease.status}: only its name can be changed.'
         )
     if after != dataclasses.replace(lease, name=after.name):
-        queueing.check_changeable(lease)
+        transitions.check_changeable(lease)
     if lease.retries_left is not None:
         after = _with_duration(after, wanted)
-    if lease.status == _WAITING:
-        after = queueing.retry_now(after, now)
-    revoked = {notices.STOP: None} if notices.is_revoked(lease, after) else {}
+    if lease.status == _L.WAITING:
+        after = queue.retry_now(after, now)
+    revoked = {notices.STOP: None} if schedule.is_revoked(lease, after) else {}
     return Change(after, {**revoked, 'lease.update': None})
 
 
@@ -112,7 +160,7 @@ def _change_plain_fields(lease: Lease, wanted: Mapping[str, Any], rules: UpdateR
                 f'The lease has started or failed: {field} can only be changed before the start.',
                 field=field,
             )
-    if new.get('priority', lease.priority) != lease.priority and lease.status != _WAITING:
+    if new.get('priority', lease.priority) != lease.priority and lease.status != _L.WAITING:
         raise exceptions.InvalidState(
             f'The lease is {lease.status}: only one that waits can have another priority.',
             field='priority',
@@ -149,7 +197,7 @@ def _move_times(
         if 'before_end_date' in given:
             told = request.check_before_end(given['before_end_date'], start, end)
         elif told is not None:
-            told = transitions.move_before_end(told, lease.end_date, start, end)
+            told = schedule.move_before_end(told, lease.end_date, start, end)
     reason = lease.status_reason
     if reason == transitions.WAITS_FOR_USER and (
         start > now or lease.start_policy == states.StartPolicy.AUTO
@@ -158,8 +206,7 @@ def _move_times(
     after = dataclasses.replace(
         lease, start_date=start, end_date=end, before_end_date=told, status_reason=reason
     )
-    followed = (events.get_handler(e.event_type).move(e, lease, after, now) for e in after.events)
-    return notices.add_before_end(lease, after.with_events(*followed), now)
+    return schedule.add_before_end(lease, schedule.move_events(lease, after, now), now)
 
 
 def moved_date(before: Lease, after: Lease) -> str | None:
@@ -280,48 +327,106 @@ def add_early_ends(
     )
 
 
-def move_start_notices(before: Lease, after: Lease, always: Iterable[int], now: datetime) -> Lease:
-    """Return a lease whose ``before_start_lease`` events follow its start and ``before_start``.
+_ENDED = (_R.DELETING, _R.DELETED)
 
-    A notice keeps its distance from the start. It is sent again if its new time is to come. Of
-    several notices whose times have passed one is sent now, or none if the start is now.
 
-    :param always: the seconds before the start of the notices that every lease has
+def add_reservations(
+    lease: Lease,
+    reservations: Sequence[Reservation],
+    now: datetime,
+    preparing: Mapping[str, timedelta | None] | None = None,
+) -> Change:
+    """Return a lease with more reservations; if it has started, they start immediately.
+
+    A lease in ERROR accepts reservations: what failed does not prevent the start of the rest.
+
+    :param preparing: the reservations to prepare, see :func:`.preparation.add_preparations`
+    :returns: the lease as it is if there are no reservations
+    :raises climate_core.exceptions.InvalidState: it has ended, is ending, or is queued
     """
-    same = (before.start_date, before.before_start) == (after.start_date, after.before_start)
-    if same or after.status != states.LeaseStatus.PENDING:
-        return after
-    old, new = {*always, *before.before_start}, {*always, *after.before_start}
-    kept: list[Event] = []
-    gone: set[str] = set()
-    for event in after.events_of(model.BEFORE_START):
-        distance = (before.start_date - event.time).total_seconds()
-        if distance in old - new:
-            if event.open:
-                gone.add(event.id)
-            continue
-        if distance not in old and not (event.open and event.time > now):
-            # It was due immediately, for several whose times had passed: its distance from the
-            # start means nothing.
-            kept.append(event)
-            continue
-        new.discard(int(distance))
-        time = after.start_date - timedelta(seconds=distance)
-        kept.append(transitions.move_event(event, time, now))
-    coming = after.start_date > now
-    for seconds in sorted(new):
-        time = after.start_date - timedelta(seconds=seconds)
-        if coming and (time > now or seconds not in old):
-            kept.append(model.new_event(after.id, model.BEFORE_START, time, now))
-    kept = _keep_last_due(kept, coming, now)
-    events = tuple(e for e in after.events if e.id not in gone)
-    return dataclasses.replace(after, events=events).with_events(*kept)
+    if not reservations:
+        return Change(lease)
+    if lease.status in states.ENDING:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} is {lease.status}: nothing can be added to it. Make another lease.'
+        )
+    if lease.status in states.UNGRANTED:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} waits until there is enough for it: nothing can be added to it '
+            'before. Make another lease.'
+        )
+    transitions.check_changeable(lease)
+    joining = model.order_joining(lease.reservations, reservations)
+    after = dataclasses.replace(lease, reservations=(*lease.reservations, *joining))
+    start = lease.event(model.START)
+    if start is not None and not start.open:
+        after = after.with_events(transitions.reschedule_event(start, now, now))
+    return Change(
+        preparation.add_preparations(after, preparing or {}, now), {'lease.update': None}
+    )
 
 
-def _keep_last_due(events: list[Event], coming: bool, now: datetime) -> list[Event]:
-    """Cancel the notices that are due except the last, or all if the start has come."""
-    due = [e for e in events if e.open and e.next_at is not None and e.next_at <= now]
-    due.sort(key=lambda e: e.time)
-    closed = {e.id for e in (due[:-1] if coming else due)}
-    why = 'One was told for all whose time had passed.' if coming else 'The lease starts now.'
-    return [transitions.cancel_event(e, why, now) if e.id in closed else e for e in events]
+def change_reservation(
+    lease: Lease, reservation_id: str, params: Mapping[str, Any], now: datetime
+) -> Change:
+    """Return a lease with other params of a reservation.
+
+    :param params: the params that change; the plugin allows it
+    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
+    :raises climate_core.exceptions.InvalidState: its end has begun
+    """
+    reservation = lease.get_reservation(reservation_id)
+    new = {**reservation.params, **params}
+    if reservation.params == new:
+        return Change(lease)
+    if lease.status in states.ENDING or reservation.status in _ENDED:
+        raise exceptions.InvalidState(
+            f'The end of reservation {reservation_id} has begun: it can only be changed before.'
+        )
+    transitions.check_changeable(lease)
+    changed = dataclasses.replace(reservation, params=new, updated_at=now)
+    after = lease.with_reservations(changed)
+    if lease.status == _L.WAITING:
+        after = queue.retry_now(after, now)
+    return Change(after, {'lease.update': None})
+
+
+def remove_reservation(lease: Lease, reservation_id: str, now: datetime) -> Change:
+    """Return a lease without one of its resources, whose end action is done.
+
+    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it any more
+    :raises climate_core.exceptions.InvalidState: the lease is ending
+    """
+    reservation = lease.get_reservation(reservation_id)
+    if not reservation.live:
+        raise model.reservation_not_found(lease.id, reservation_id)
+    if lease.status in states.ENDING:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} is {lease.status}: all that it holds is being freed.'
+        )
+    if reservation.status == _R.DELETING:
+        return Change(lease)
+    if lease.status == _L.IN_PROGRESS or lease.preempted_at is not None:
+        transitions.check_changeable(lease)
+    after = lease.with_reservations(
+        dataclasses.replace(reservation, status=_R.DELETING, updated_at=now)
+    )
+    after = after.with_events(_end_reservation_now(lease, reservation, now))
+    if lease.status == _L.WAITING:
+        after = queue.retry_now(after, now)
+    reason = 'It is taken out of the lease.'
+    after = preparation.cancel_preparations(after, [reservation], reason, now)
+    start = lease.event(model.START)
+    has_started = lease.status != _L.PENDING and lease.has_started(now)
+    if has_started and start is not None and start.status == _E.UNDONE:
+        # The start may have waited only for this resource.
+        after = after.with_events(transitions.reschedule_event(start, now, now))
+    return Change(after, {'lease.update': None})
+
+
+def _end_reservation_now(lease: Lease, reservation: Reservation, now: datetime) -> Event:
+    """Return the event that ends a reservation; an early end of it is moved."""
+    for event in lease.events_of(model.END_RESERVATION, reservation_id=reservation.id):
+        if event.open:
+            return transitions.move_event(event, now, now)
+    return model.new_event(lease.id, model.END_RESERVATION, now, now, reservation.id)

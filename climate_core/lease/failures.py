@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from climate_core.lease import events, model, states, transitions
-from climate_core.lease.events import end, reallocation, start
+from climate_core.lease.events import end, preparation, reallocation, start
 from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.transitions import Change
 
@@ -33,7 +33,7 @@ def find_lost(lease: Lease, ids: Collection[str]) -> list[Reservation]:
 
     :param ids: the ids of the reservations whose resource does not exist any more
     """
-    ids = {*ids} - start.failed_preparations(lease)
+    ids = {*ids} - preparation.failed_preparations(lease)
     return [r for r in lease.live if r.id in ids and r.status != _R.DELETING]
 
 
@@ -54,9 +54,8 @@ def record_lost(lease: Lease, reasons: Mapping[str, str], now: datetime) -> Chan
     after = lease.with_reservations(*lost)
     told = transitions.summarize_errors(lost)
     if after.live:
-        return Change(
-            _with_rest(lease, after, start.failed_preparations(lease), now), {'lease.update': told}
-        )
+        after = _with_rest(lease, after, preparation.failed_preparations(lease), now)
+        return Change(after, {'lease.update': told})
     # A service that rates the time from start to end needs the early end as well.
     notifications = {'lease.update': told, end.ENDED: told}
     if lease.status == _L.DELETING:
