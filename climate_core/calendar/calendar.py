@@ -20,8 +20,9 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_common.microseconds import delta_to_microseconds, from_microseconds, to_microseconds
+from climate_core import exceptions
 from climate_core.calendar import timeline, windows
-from climate_core.calendar.explain import RejectedRequest
+from climate_core.calendar.explain import Rejection
 from climate_core.calendar.index import Index
 from climate_core.calendar.model import Demand, QueuedRequest, RetainedAllocation, Window
 from climate_core.calendar.search import (
@@ -50,6 +51,23 @@ _WARMUP_INTERVAL: Final = 600.0
 
 #: The allocations of reservations, by their ids.
 _OwnAllocations = Mapping[str, Sequence[Allocation]]
+
+
+class CapacityRejected(TransactionRejected):
+    """Capacity is insufficient for the demands of a transaction."""
+
+    def __init__(self, rejection: Rejection, missing: InsufficientCapacity, until: int) -> None:
+        """Keep what the explanation needs.
+
+        :param until: when the allocations end that a lease has so far
+        """
+        super().__init__(rejection.searches[missing.index].demand.reservation_id)
+        self._rejection = rejection
+        self._missing = missing
+        self._until = until
+
+    def explain(self) -> exceptions.ClimateError:
+        return self._rejection.explain(self._missing, self._until)
 
 
 class Calendar:
@@ -345,9 +363,9 @@ class Calendar:
                 if len(found) == limit:
                     break
         if not found:
-            rejected = RejectedRequest(searches, timelines_of, self._rng)
+            rejection = Rejection(searches, timelines_of, self._rng)
             for index in range(len(demands)):
-                error = rejected.find_error(index)
+                error = rejection.find_error(index)
                 if error is not None:
                     raise error
         return found
@@ -401,8 +419,7 @@ class Calendar:
         """Choose units for demands, whose own allocations count as free.
 
         :param excluded: a unit that is not chosen
-        :raises climate_core.db.engine.TransactionRejected: capacity is insufficient; the error is
-            built after the rollback
+        :raises CapacityRejected: capacity is insufficient
         """
         needed = [
             (allocation.unit_id, allocation.lane, search.begin, search.end)
@@ -422,8 +439,8 @@ class Calendar:
         blamed = searches[missing.index].demand.reservation_id
         ends = [row.end for row in own if row.reservation_id == blamed]
         until = min(ends or (row.end for row in own), default=0)
-        rejected = RejectedRequest(searches, timelines_of, self._rng)
-        raise TransactionRejected(lambda: rejected.explain(missing, until), blamed)
+        rejection = Rejection(searches, timelines_of, self._rng)
+        raise CapacityRejected(rejection, missing, until)
 
     def _change(
         self,

@@ -36,8 +36,8 @@ _SECOND: Final = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RejectedRequest:
-    """A request for which the calendar lacks capacity.
+class Rejection:
+    """The rejection of a request for which the calendar lacks capacity.
 
     :param searches: for each of its reservations
     :param timelines_of: returns the timelines that were searched
@@ -143,7 +143,7 @@ class RejectedRequest:
             text += ' More would do, but are disabled or serve ordinary servers at the moment.'
         return demand, shortage._replace(text=text)
 
-    def _without_allocations(self, enabled: bool) -> 'RejectedRequest':
+    def _without_allocations(self, enabled: bool) -> 'Rejection':
         """Return the same request of units of which nothing is allocated.
 
         :param enabled: whether disabled units accept allocations, too
@@ -312,11 +312,41 @@ class RejectedRequest:
     def _describe_problem(self, missing: InsufficientCapacity, start: int, end: int) -> str:
         """Return the beginning of a sentence: what is not free, and when."""
         search = self.searches[missing.index]
+        demand, count = search.demand, missing.count
+        least, kind, noun = demand.min_pieces, demand.kind, demand.noun
         first, last = format_microseconds(start), format_microseconds(end)
         names = allocated_names(search, self.timelines_of, own=search.keep)
+        if len(names) == 1:
+            return f'{names[0]} is promised to another reservation between {first} and {last}'
         if names:
-            return describe_allocated(names, f'between {first} and {last}')
-        return _describe_count(missing.count, search.demand, f'from {first} to {last}')
+            return (
+                f'{words.listed(names)} are promised to other reservations between {first} and '
+                f'{last}'
+            )
+        if demand.piece is None:
+            if count:
+                verb = 'is' if count == 1 else 'are'
+                return (
+                    f'Only {count} of at least {least} {noun} {verb} free from {first} to {last}'
+                )
+            if least == 1:
+                return f'None of the {noun} that would do are free from {first} to {last}'
+            return f'At least {least} {noun} are needed, and none is free from {first} to {last}'
+        if least == 1:
+            return (
+                f'There is no room for a {noun.removesuffix("s")} of this shape from {first} to '
+                f'{last}'
+            )
+        if demand.single_unit:
+            return (
+                f'There is no room for {least} {noun} of this shape on one {kind} from {first} '
+                f'to {last}'
+            )
+        if not count:
+            return (
+                f'There is no room for any of {least} {noun} of this shape from {first} to {last}'
+            )
+        return f'There is room for {count} of {least} {noun} of this shape from {first} to {last}'
 
     @property
     def _is_running(self) -> bool:
@@ -326,7 +356,7 @@ class RejectedRequest:
     def _cost(self) -> int:
         return windows.search_cost(self.searches, self.timelines_of)
 
-    def _only(self, indexes: Sequence[int]) -> 'RejectedRequest':
+    def _only(self, indexes: Sequence[int]) -> 'Rejection':
         """Return a part of the requests."""
         return dataclasses.replace(self, searches=[self.searches[index] for index in indexes])
 
@@ -407,7 +437,7 @@ def _find_unit_shortage(demand: Demand, units: Sequence[Unit]) -> Shortage | Non
     if not pool:
         return Shortage(f'no {demand.kind} is in a pool that may be used')
     if not fitting or (demand.names_units and len(fitting) < demand.min_pieces):
-        return demand.find_shortage(pool) or Shortage(f'no {demand.kind} would do')
+        return demand.unit_filter.find_shortage(pool) or Shortage(f'no {demand.kind} would do')
     pieces = demand.min_pieces if demand.single_unit else 1
     for name, size in (demand.piece or {}).items():
         # Nova withholds a unit whose inventory is empty for a time.
@@ -428,31 +458,6 @@ def _describe_total(demand: Demand, count: int) -> Shortage:
     return Shortage(f'there is room for {pieces} in all{apart}, not for {demand.min_pieces}')
 
 
-def describe_allocated(names: Sequence[str], period: str) -> str:
-    """Return the beginning of a sentence: which units other reservations have."""
-    if len(names) == 1:
-        return f'{names[0]} is promised to another reservation {period}'
-    return f'{words.listed(names)} are promised to other reservations {period}'
-
-
-def _describe_count(count: int, demand: Demand, period: str) -> str:
-    """Return the beginning of a sentence: how much capacity is free of what is requested."""
-    least, kind, noun = demand.min_pieces, demand.kind, demand.noun
-    if demand.piece is not None:
-        if least == 1:
-            return f'There is no room for a {noun.removesuffix("s")} of this shape {period}'
-        if demand.single_unit:
-            return f'There is no room for {least} {noun} of this shape on one {kind} {period}'
-        if not count:
-            return f'There is no room for any of {least} {noun} of this shape {period}'
-        return f'There is room for {count} of {least} {noun} of this shape {period}'
-    if not count:
-        if least == 1:
-            return f'None of the {noun} that would do are free {period}'
-        return f'At least {least} {noun} are needed, and none is free {period}'
-    return f'Only {count} of at least {least} {noun} {"is" if count == 1 else "are"} free {period}'
-
-
 def _find_unknown_property(names: Mapping[str, str], units: Sequence[Unit]) -> str | None:
     """Return the first name of a property that no unit has; None if there are no units."""
     missing = set(names) if units else set()
@@ -464,7 +469,7 @@ def _find_unknown_property(names: Mapping[str, str], units: Sequence[Unit]) -> s
 
 
 def _unit_names(units: Sequence[Unit], demand: Demand) -> list[str]:
-    return [name for name in map(demand.unit_name, units) if name]
+    return [name for name in map(demand.unit_filter.unit_name, units) if name]
 
 
 def _field_of(demand: Demand, shortage: Shortage | None) -> str:

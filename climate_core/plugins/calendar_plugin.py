@@ -12,7 +12,7 @@ from oslo_utils import uuidutils
 
 from climate_common import limits
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, Unit
+from climate_core.calendar.model import Demand
 from climate_core.plugins import base
 from climate_core.plugins.base import PollAgain, ReservedResource
 
@@ -42,16 +42,14 @@ def owner_params(context: 'RequestContext') -> dict[str, Any]:
     return {_PROJECT_KEY: context.project_id, _DOMAIN_KEY: context.project_domain_id}
 
 
-def admits_owner(params: Mapping[str, Any], unit: Unit) -> bool:
-    """Return whether a unit may be allocated to the owner of a reservation.
+def owner_of(params: Mapping[str, Any]) -> tuple[str | None, str | None] | None:
+    """Return the project and domain of a reservation; None: they are not stored.
 
     Reservations without an owner are from releases before units could be restricted.
     """
-    return (
-        unit.access is None
-        or _PROJECT_KEY not in params
-        or unit.access.admits(params[_PROJECT_KEY], params.get(_DOMAIN_KEY))
-    )
+    if _PROJECT_KEY not in params:
+        return None
+    return params[_PROJECT_KEY], params.get(_DOMAIN_KEY)
 
 
 class CalendarPlugin(base.ResourcePlugin):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import dates, lanes
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, Order, Unit
+from climate_core.calendar.model import Demand, Order, Shortage, Unit, UnitFilter
 from climate_core.cloud import errors, placement, servers
 from climate_core.lease import unit_properties
 from climate_core.plugins import calendar_plugin, filters
@@ -57,6 +57,19 @@ OPEN: Final = (
     'by "climate-manage repair --yes".'
 )
 IN_USE: Final = 'Host {} still has servers of an earlier lease.'
+
+
+class HostFilter(UnitFilter):
+    """The hosts that satisfy the conditions of a reservation."""
+
+    def __init__(self, conditions: filters.Filter) -> None:
+        self._conditions = conditions
+
+    def matches(self, unit: Unit) -> bool:
+        return self._conditions.matches(unit.properties)
+
+    def find_shortage(self, units: Sequence[Unit]) -> Shortage | None:
+        return self._conditions.lacking([unit.properties for unit in units])
 
 
 class LanePlugin(calendar_plugin.CalendarPlugin):
@@ -128,24 +141,23 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
     def _common(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what all demands for hosts have in common, by the fields of Demand."""
         wanted = filters.compile_filter(params)
-        accepts, pool = wanted.matches, params.get('pool')
-
-        def admits(unit: Unit) -> bool:
-            return calendar_plugin.admits_owner(params, unit)
-
-        def matches(unit: Unit) -> bool:
-            return (not pool or unit.pool == pool) and admits(unit) and accepts(unit.properties)
-
         return {
             'kind': KIND,
-            'matches': matches,
+            'pool': params.get('pool') or None,
+            'owner': calendar_plugin.owner_of(params),
+            'unit_filter': self._filter(wanted, params),
             'property_fields': wanted.names,
             'unknown_property': exceptions.UnknownProperty,
-            'find_shortage': lambda units: wanted.lacking([unit.properties for unit in units]),
             'order': Order(self.conf[self.resource_type].order),
-            'pool': pool or None,
-            'admits': admits,
         }
+
+    def _filter(
+        self,
+        conditions: filters.Filter,
+        params: Mapping[str, Any],  # noqa: ARG002
+    ) -> HostFilter:
+        """Return the filter of the hosts that satisfy conditions."""
+        return HostFilter(conditions)
 
     def make(
         self,

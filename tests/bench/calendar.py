@@ -31,6 +31,7 @@ from climate_core.db.engine import Database
 from tests.support.databases import run_mariadb, run_postgresql
 from tests.support.plans import plans
 from tests.support.world import configure, executed
+from tests.unit.calendar.units import Filter
 
 UNIT, LEASE = tables.UNITS, tables.LEASES
 RESERVATION, ALLOCATION = tables.RESERVATIONS, tables.ALLOCATIONS
@@ -308,7 +309,7 @@ class Bench:
                 kind='host',
                 min_pieces=1,
                 max_pieces=1,
-                matches=matches,
+                unit_filter=Filter(matches=matches),
                 piece=piece,
                 reservation_id=reservation_id,
                 field='min',

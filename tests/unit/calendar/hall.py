@@ -19,15 +19,12 @@ from climate_core.db.engine import Database
 from climate_core.lease.allocations import Allocation
 from tests.support.world import configure
 from tests.unit.calendar import slow
+from tests.unit.calendar.units import demand
 
 UNIT, ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 HOUR = datetime.timedelta(hours=1)
 VCPU = {'vcpus': 1}
 CAPACITY = {'vcpus': 4}
-
-
-def demand(least: int = 1, most: int | None = None, **more: Any) -> Demand:
-    return Demand(kind='host', min_pieces=least, max_pieces=most or least, **more)
 
 
 def shares(least: int = 1, most: int | None = None, **more: Any) -> Demand:

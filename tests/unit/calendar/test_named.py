@@ -44,13 +44,6 @@ def test_units_that_others_are_promised_are_named(
     assert explain.allocated_names(looked, lambda _kind: GAPS, own) == names
 
 
-def test_sentence_begins_with_the_units() -> None:
-    assert explain.describe_allocated(['a'], 'now') == ('a is promised to another reservation now')
-    assert explain.describe_allocated(['a', 'b'], 'now').endswith(
-        ' are promised to other reservations now'
-    )
-
-
 @pytest.mark.parametrize(
     ('first', 'second', 'told'),
     [
@@ -68,7 +61,7 @@ def test_unit_that_a_request_names_twice_is_a_mistake(
         search(dataclasses.replace(asked, field=field))
         for asked, field in ((first, 'first'), (second, 'second'))
     ]
-    error = explain.RejectedRequest(searches, lambda _kind: GAPS, random.Random(0)).find_error(0)
+    error = explain.Rejection(searches, lambda _kind: GAPS, random.Random(0)).find_error(0)
     assert (error is None) == (told is None)
     if error is not None and told is not None:
         assert error.field == 'first'
