@@ -102,9 +102,7 @@ class Calendar:
         searches = searches_for(to_microseconds(now), demands, start, end)
         snapshot = self._index.snapshot
         try:
-            choices = choose_units_jointly(
-                searches, lambda kind: snapshot.by_kind.get(kind, ()), self._rng
-            )
+            choices = choose_units_jointly(searches, snapshot.by_kind, self._rng)
         except InsufficientCapacity:
             return None
         return frozenset(allocation.unit_id for chosen in choices for allocation in chosen)
@@ -286,10 +284,10 @@ class Calendar:
             searches = searches_for(transaction.now, demands, start, end)
 
             def is_enough(lease_ids: Sequence[str]) -> bool:
-                timelines_of = transaction.timeline_source(
+                by_kind = transaction.timelines(
                     [row for lease_id in lease_ids for row in preemptible[lease_id]]
                 )
-                return find_missing(searches, timelines_of, self._rng) is None
+                return find_missing(searches, by_kind, self._rng) is None
 
             return choose_preempted(list(preemptible), is_enough)
 
@@ -301,10 +299,10 @@ class Calendar:
         :returns: how many, and the ids of the units that would do if they were available
         """
         transaction = self._read_verified()
-        timelines_of = transaction.timeline_source()
+        by_kind = transaction.timelines()
         searches = searches_for(transaction.now, [demand], start, end)
-        missing = find_missing(searches, timelines_of, self._rng)
-        units = (line.unit for line in timelines_of(demand.kind))
+        missing = find_missing(searches, by_kind, self._rng)
+        units = (line.unit for line in by_kind.get(demand.kind, ()))
         closed = {unit.id for unit in units if not unit.available and demand.matches(unit)}
         return (demand.min_pieces - missing.count if missing else 0), closed
 
@@ -349,13 +347,13 @@ class Calendar:
             or property
         """
         transaction = self._read_verified()
-        timelines_of = transaction.timeline_source()
+        by_kind = transaction.timelines()
         searches = searches_for(transaction.now, demands, earliest, earliest + length)
         most = delta_to_microseconds(latest - earliest - length)
         found = []
         first = to_microseconds(earliest)
         for delay, is_sufficient in windows.capacity_changes(
-            searches, timelines_of, most, self._rng, SearchBudget(MAX_CHECKS)
+            searches, by_kind, most, self._rng, SearchBudget(MAX_CHECKS)
         ):
             if is_sufficient:
                 begin = from_microseconds(first + delay)
@@ -363,7 +361,7 @@ class Calendar:
                 if len(found) == limit:
                     break
         if not found:
-            rejection = Rejection(searches, timelines_of, self._rng)
+            rejection = Rejection(searches, by_kind, self._rng)
             for index in range(len(demands)):
                 error = rejection.find_error(index)
                 if error is not None:
@@ -377,7 +375,7 @@ class Calendar:
         """
         transaction = self._read_verified()
         yield from windows.backfill(
-            list(queued), transaction.now, transaction.timeline_source(), self._rng, MAX_CHECKS
+            list(queued), transaction.now, transaction.timelines(), self._rng, MAX_CHECKS
         )
 
     def _read_verified(self) -> CalendarTransaction:
@@ -398,7 +396,7 @@ class Calendar:
             return None
         try:
             choices = choose_units_jointly(
-                searches, transaction.source_of_units(proposed), self._rng
+                searches, transaction.timelines_of_units(proposed), self._rng
             )
         except InsufficientCapacity:
             return None
@@ -428,9 +426,9 @@ class Calendar:
             for allocation in search.own.values()
         ]
         while True:
-            timelines_of = transaction.timeline_source(own, excluded, needed, forced_available)
+            by_kind = transaction.timelines(own, excluded, needed, forced_available)
             try:
-                return choose_units_jointly(searches, timelines_of, self._rng)
+                return choose_units_jointly(searches, by_kind, self._rng)
             except InsufficientCapacity as exc:
                 missing = exc
             if not transaction.read_missed():
@@ -439,7 +437,7 @@ class Calendar:
         blamed = searches[missing.index].demand.reservation_id
         ends = [row.end for row in own if row.reservation_id == blamed]
         until = min(ends or (row.end for row in own), default=0)
-        rejection = Rejection(searches, timelines_of, self._rng)
+        rejection = Rejection(searches, by_kind, self._rng)
         raise CapacityRejected(rejection, missing, until)
 
     def _change(

@@ -19,7 +19,7 @@ from climate_core.calendar.model import Demand, Shortage, Unit
 from climate_core.calendar.search import (
     InsufficientCapacity,
     Search,
-    TimelineSource,
+    Timelines,
     find_missing,
 )
 from climate_core.calendar.timeline import Timeline
@@ -40,11 +40,11 @@ class Rejection:
     """The rejection of a request for which the calendar lacks capacity.
 
     :param searches: for each of its reservations
-    :param timelines_of: returns the timelines that were searched
+    :param by_kind: the timelines that were searched
     """
 
     searches: Sequence[Search]
-    timelines_of: TimelineSource
+    by_kind: Timelines
     rng: random.Random
 
     def explain(self, missing: InsufficientCapacity, until: int = 0) -> exceptions.ClimateError:
@@ -155,12 +155,12 @@ class Rejection:
                     if enabled
                     else timeline.unit
                 )
-                for timeline in self.timelines_of(kind)
+                for timeline in self.by_kind.get(kind, ())
             ]
             for kind in {search.demand.kind for search in self.searches}
         }
         searches = [dataclasses.replace(each, own={}, keep=False) for each in self.searches]
-        return dataclasses.replace(self, searches=searches, timelines_of=timelines.__getitem__)
+        return dataclasses.replace(self, searches=searches, by_kind=timelines)
 
     def explain_extension(
         self, index: int, until: int, budget: SearchBudget
@@ -178,7 +178,7 @@ class Rejection:
             search = self.searches[number]
             demand = search.demand
             latest = self._only([number]).find_latest_end(until, budget)
-            names = allocated_names(search, self.timelines_of, own=True)
+            names = allocated_names(search, self.by_kind, own=True)
             noun = demand.noun.removesuffix('s') if len(names) == 1 else demand.noun
             what = f'{noun} {words.listed(names)}' if names else noun
             what = f'{what} (reservation {demand.reservation_id})'
@@ -215,7 +215,7 @@ class Rejection:
         afters = [delta_to_microseconds(search.demand.after) for search in self.searches]
         ends: set[int] = set()
         for search, after in zip(self.searches, afters, strict=True):
-            for timeline in self.timelines_of(search.demand.kind):
+            for timeline in self.by_kind.get(search.demand.kind, ()):
                 first = bisect_right(timeline.starts, until + after)
                 starts = timeline.starts[first : bisect_left(timeline.starts, search.end)]
                 ends.update((start - after) // _SECOND * _SECOND for start in starts)
@@ -315,7 +315,7 @@ class Rejection:
         demand, count = search.demand, missing.count
         least, kind, noun = demand.min_pieces, demand.kind, demand.noun
         first, last = format_microseconds(start), format_microseconds(end)
-        names = allocated_names(search, self.timelines_of, own=search.keep)
+        names = allocated_names(search, self.by_kind, own=search.keep)
         if len(names) == 1:
             return f'{names[0]} is promised to another reservation between {first} and {last}'
         if names:
@@ -354,7 +354,7 @@ class Rejection:
 
     @property
     def _cost(self) -> int:
-        return windows.search_cost(self.searches, self.timelines_of)
+        return windows.search_cost(self.searches, self.by_kind)
 
     def _only(self, indexes: Sequence[int]) -> 'Rejection':
         """Return a part of the requests."""
@@ -362,18 +362,16 @@ class Rejection:
 
     def _find_missing(self) -> InsufficientCapacity | None:
         """Return for which of the searches capacity is insufficient; None for none."""
-        return find_missing(self.searches, self.timelines_of, self.rng)
+        return find_missing(self.searches, self.by_kind, self.rng)
 
     def _find_next_delay(self) -> int | None:
         budget = SearchBudget(MAX_CHECKS)
-        return windows.find_next_delay(
-            self.searches, 0, self.timelines_of, HORIZON, self.rng, budget
-        )
+        return windows.find_next_delay(self.searches, 0, self.by_kind, HORIZON, self.rng, budget)
 
     def _admitted(self, index: int) -> Iterator[Timeline]:
         """Yield the timelines of the units that a request may have."""
         demand = self.searches[index].demand
-        return (each for each in self.timelines_of(demand.kind) if demand.admits(each.unit))
+        return (each for each in self.by_kind.get(demand.kind, ()) if demand.admits(each.unit))
 
     def _usable(self, index: int) -> Iterator[Timeline]:
         """Yield the timelines of the units that a search may choose."""
@@ -381,7 +379,7 @@ class Rejection:
         demand = search.demand
         return (
             each
-            for each in self.timelines_of(demand.kind)
+            for each in self.by_kind.get(demand.kind, ())
             if each.unit.id in search.own or (each.unit.available and demand.matches(each.unit))
         )
 
@@ -389,11 +387,11 @@ class Rejection:
         demand = self.searches[index].demand
         if not demand.names_units:
             return {}
-        units = (timeline.unit for timeline in self.timelines_of(demand.kind))
+        units = (timeline.unit for timeline in self.by_kind.get(demand.kind, ()))
         return {unit.id: unit for unit in units if demand.matches(unit)}
 
 
-def allocated_names(search: Search, timelines_of: TimelineSource, own: bool) -> list[str]:
+def allocated_names(search: Search, by_kind: Timelines, own: bool) -> list[str]:
     """Return the names of the requested units that other reservations have at that time.
 
     :param own: whether units that the reservation has are requested, too
@@ -406,7 +404,7 @@ def allocated_names(search: Search, timelines_of: TimelineSource, own: bool) -> 
 
     units = [
         timeline.unit
-        for timeline in timelines_of(demand.kind)
+        for timeline in by_kind.get(demand.kind, ())
         if is_requested(timeline.unit)
         and not timeline.fits(search.begin, search.end, demand.piece, 1)
     ]

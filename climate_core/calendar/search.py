@@ -27,6 +27,8 @@ T = TypeVar('T')
 SAMPLE: Final = 1000
 SAMPLE_OF_PIECE: Final = 10
 
+#: The timelines of all units, by kind.
+Timelines = Mapping[str, Sequence[Timeline]]
 #: The spare of a unit, what fits, and its timeline, as in :class:`Candidate`.
 _RatedUnit = tuple[tuple[int, int], int, Timeline]
 
@@ -362,14 +364,12 @@ def _choose_one_unit(
         yield best
 
 
-#: Returns the timelines of all units of a kind.
-TimelineSource = Callable[[str], Sequence[Timeline]]
 #: Maximum number of orders in which searches choose.
 MAX_ORDERS: Final = 8
 
 
 def choose_units_jointly(
-    searches: Sequence[Search], timelines_of: TimelineSource, rng: random.Random
+    searches: Sequence[Search], by_kind: Timelines, rng: random.Random
 ) -> list[list[Allocation]]:
     """Choose units for all searches, none of which takes a unit that another one chose.
 
@@ -380,17 +380,17 @@ def choose_units_jointly(
     :raises InsufficientCapacity: nothing is chosen
     """
     if len(searches) < 2:
-        return [_choose(0, search, timelines_of, rng) for search in searches]
+        return [_choose(0, search, by_kind, rng) for search in searches]
     order = list(range(len(searches)))
     kinds = {search.demand.kind for search in searches}
-    contention = {kind: _contention(kind, searches, timelines_of) for kind in kinds}
+    contention = {kind: _contention(kind, searches, by_kind) for kind in kinds}
     contested = [
         dataclasses.replace(each, contention=contention[each.demand.kind]) for each in searches
     ]
     missing: InsufficientCapacity | None = None
     for _ in searches[:MAX_ORDERS]:
         try:
-            return _choose_in_order(contested, order, timelines_of, rng)
+            return _choose_in_order(contested, order, by_kind, rng)
         except InsufficientCapacity as exc:
             # Users understand the error of the first order.
             missing = missing or exc
@@ -401,91 +401,80 @@ def choose_units_jointly(
 
 
 def find_missing(
-    searches: Sequence[Search], timelines_of: TimelineSource, rng: random.Random
+    searches: Sequence[Search], by_kind: Timelines, rng: random.Random
 ) -> InsufficientCapacity | None:
     """Return for which of the searches capacity is insufficient; None for none."""
     try:
-        choose_units_jointly(searches, timelines_of, rng)
+        choose_units_jointly(searches, by_kind, rng)
     except InsufficientCapacity as exc:
         return exc
     return None
 
 
-def _contention(
-    kind: str, searches: Sequence[Search], timelines_of: TimelineSource
-) -> dict[int, int]:
+def _contention(kind: str, searches: Sequence[Search], by_kind: Timelines) -> dict[int, int]:
     """Return the number of searches that each unit of a kind satisfies; of one search, nothing."""
     demands = [each.demand for each in searches if each.demand.kind == kind]
     if len(demands) < 2:
         return {}
-    units = [each.unit for each in timelines_of(kind)]
+    units = [each.unit for each in by_kind.get(kind, ())]
     return {unit.id: sum(each.matches(unit) for each in demands) for unit in units}
 
 
 def _choose_in_order(
     searches: Sequence[Search],
     order: Sequence[int],
-    timelines_of: TimelineSource,
+    by_kind: Timelines,
     rng: random.Random,
 ) -> list[list[Allocation]]:
-    remaining = RemainingTimelines(timelines_of)
+    remaining = dict(by_kind)
     chosen: dict[int, list[Allocation]] = {}
     for index in order:
         search = searches[index]
+        kind = search.demand.kind
         kept = _count_pieces(search.own) if search.keep else 0
         enough = max(search.demand.min_pieces, min(search.demand.max_pieces, kept))
         demand = dataclasses.replace(search.demand, max_pieces=enough)
         least = dataclasses.replace(search, demand=demand)
         chosen[index] = _choose(index, least, remaining, rng)
-        remaining.occupy(search.demand.kind, chosen[index])
+        remaining[kind] = change_timelines(remaining.get(kind, ()), chosen[index])
     # All searches have their least number by now; searches that may have more share what is left.
     for index in order:
         search, choices = searches[index], chosen[index]
+        kind = search.demand.kind
         if sum(choice.pieces for choice in choices) < search.demand.max_pieces:
-            remaining.vacate(choices)
+            remaining[kind] = change_timelines(remaining[kind], without=choices)
             own = {choice.unit_id: choice for choice in choices}
             more = dataclasses.replace(search, own=own, keep=True, contention={})
             chosen[index] = _choose(index, more, remaining, rng)
-            remaining.occupy(search.demand.kind, chosen[index])
+            remaining[kind] = change_timelines(remaining[kind], chosen[index])
     return [chosen[index] for index in range(len(searches))]
 
 
 def _choose(
-    index: int, search: Search, timelines_of: TimelineSource, rng: random.Random
+    index: int, search: Search, by_kind: Timelines, rng: random.Random
 ) -> list[Allocation]:
     try:
-        return choose_units(search, timelines_of(search.demand.kind), rng)
+        return choose_units(search, by_kind.get(search.demand.kind, ()), rng)
     except InsufficientCapacity as exc:
         raise InsufficientCapacity(index, exc.count) from exc
 
 
-class RemainingTimelines:
-    """A source of timelines that contain the choices of earlier searches, too."""
-
-    def __init__(self, timelines_of: TimelineSource) -> None:
-        self._timelines_of = timelines_of
-        self._changed: dict[int, Timeline] = {}
-
-    def __call__(self, kind: str) -> Sequence[Timeline]:
-        """Return the timelines of all units of a kind."""
-        timelines, changed = self._timelines_of(kind), self._changed
-        return [changed.get(each.unit.id, each) for each in timelines] if changed else timelines
-
-    def occupy(self, kind: str, choices: Iterable[Allocation]) -> None:
-        """Add the choices of a search for units of a kind."""
-        entries = {choice.unit_id: entry_of(choice) for choice in choices}
-        for timeline in self(kind):
-            unit = timeline.unit
-            entry = entries.get(unit.id)
-            if entry is not None:
-                self._changed[unit.id] = timeline.changed(unit, added=[entry])
-
-    def vacate(self, choices: Iterable[Allocation]) -> None:
-        """Remove the choices of a search that were added."""
-        for choice in choices:
-            timeline = self._changed[choice.unit_id]
-            without = [entry_of(choice)]
-            self._changed[choice.unit_id] = timeline.changed(timeline.unit, without=without)
+def change_timelines(
+    timelines: Sequence[Timeline],
+    added: Iterable[Allocation] = (),
+    without: Iterable[Allocation] = (),
+) -> list[Timeline]:
+    """Return the timelines of units with other allocations."""
+    new = {allocation.unit_id: [entry_of(allocation)] for allocation in added}
+    old = {allocation.unit_id: [entry_of(allocation)] for allocation in without}
+    return [
+        timeline.changed(
+            timeline.unit, old.get(timeline.unit.id, ()), new.get(timeline.unit.id, ())
+        )
+        if timeline.unit.id in new or timeline.unit.id in old
+        else timeline
+        for timeline in timelines
+    ]
 
 
 #: Maximum number of sets of leases that are compared to find a smaller set.

@@ -10,7 +10,7 @@ from sqlalchemy import orm
 from climate_common.microseconds import from_microseconds, to_microseconds
 from climate_core.calendar.index import Index, Snapshot
 from climate_core.calendar.model import Unit
-from climate_core.calendar.search import TimelineSource
+from climate_core.calendar.search import Timelines
 from climate_core.calendar.timeline import Entry, Timeline, entry_of
 from climate_core.db import calendar
 from climate_core.db.engine import Database, Stale, after_commit
@@ -89,17 +89,17 @@ class CalendarTransaction:
         """Verify the snapshot unless it is verified; return whether it lacked changes."""
         return not self._is_verified and self.verify()
 
-    def timeline_source(
+    def timelines(
         self,
         own: Iterable[Allocation] = (),
         excluded: int | None = None,
         needed: Iterable[tuple[int, int, int, int]] = (),
         forced_available: Collection[int] = (),
-    ) -> TimelineSource:
-        """Return a source of the timelines as this transaction sees them.
+    ) -> Timelines:
+        """Return the timelines as this transaction sees them.
 
         :param own: allocations that they do not contain
-        :param excluded: a unit that the source does not contain
+        :param excluded: a unit that is left out
         :param needed: lanes of units (unit, lane, start, end) that are in use: later allocations
             in them move to other lanes, if something is written for the unit
         :param forced_available: units that are available, whatever the snapshot says
@@ -119,24 +119,24 @@ class CalendarTransaction:
                 unit = dataclasses.replace(closed.unit, available=True)
                 changed[unit_id] = closed.changed(unit)
 
-        def of_kind(kind: str) -> Sequence[Timeline]:
-            timelines = snapshot.by_kind.get(kind, ())
-            if not changed and excluded is None:
-                return timelines
-            return [
-                changed.get(timeline.unit.id, timeline)
-                for timeline in timelines
-                if timeline.unit.id != excluded
-            ]
+        by_kind: dict[str, Sequence[Timeline]] = dict(snapshot.by_kind)
+        for kind in {timeline.unit.kind for timeline in changed.values()} & by_kind.keys():
+            by_kind[kind] = [changed.get(line.unit.id, line) for line in by_kind[kind]]
+        if excluded is not None and excluded in snapshot.timelines:
+            kind = snapshot.timelines[excluded].unit.kind
+            by_kind[kind] = [line for line in by_kind[kind] if line.unit.id != excluded]
+        return by_kind
 
-        return of_kind
-
-    def source_of_units(self, unit_ids: Iterable[int]) -> TimelineSource:
-        """Return a source of the timelines of some units only."""
+    def timelines_of_units(self, unit_ids: Iterable[int]) -> Timelines:
+        """Return the timelines of some units only."""
         self._moved = collections.defaultdict(list)
         known = self.snapshot.timelines
-        seen = [self._written.get(unit_id) or known.get(unit_id) for unit_id in sorted(unit_ids)]
-        return lambda kind: [each for each in seen if each and each.unit.kind == kind]
+        by_kind = collections.defaultdict[str, list[Timeline]](list)
+        for unit_id in sorted(unit_ids):
+            timeline = self._written.get(unit_id) or known.get(unit_id)
+            if timeline is not None:
+                by_kind[timeline.unit.kind].append(timeline)
+        return by_kind
 
     def _without(self, own: Iterable[Allocation]) -> dict[int, Timeline]:
         without = collections.defaultdict(list)

@@ -20,9 +20,9 @@ from climate_common.microseconds import FOREVER, delta_to_microseconds
 from climate_core.calendar.model import QueuedRequest
 from climate_core.calendar.search import (
     InsufficientCapacity,
-    RemainingTimelines,
     Search,
-    TimelineSource,
+    Timelines,
+    change_timelines,
     choose_units_jointly,
     find_missing,
     searches_for,
@@ -36,15 +36,15 @@ from climate_core.lease.allocations import Allocation
 _UNITS_PER_CHECK = 4
 
 
-def search_cost(searches: Sequence[Search], timelines_of: TimelineSource) -> int:
+def search_cost(searches: Sequence[Search], by_kind: Timelines) -> int:
     """Return what one search costs of a budget: it checks all units, but quickly."""
-    units = sum(len(timelines_of(search.demand.kind)) for search in searches)
+    units = sum(len(by_kind.get(search.demand.kind, ())) for search in searches)
     return units // _UNITS_PER_CHECK
 
 
 def capacity_changes(
     searches: Sequence[Search],
-    timelines_of: TimelineSource,
+    by_kind: Timelines,
     latest: int,
     rng: random.Random,
     budget: SearchBudget,
@@ -57,30 +57,30 @@ def capacity_changes(
     """
     delay: int | None = 0
     is_sufficient = False
-    cost = search_cost(searches, timelines_of)
+    cost = search_cost(searches, by_kind)
     while delay is not None and delay <= latest and budget.spend(cost):
-        change = _next_start(searches, delay, timelines_of, rng)
+        change = _next_start(searches, delay, by_kind, rng)
         if (change is not None) != is_sufficient:
             is_sufficient = not is_sufficient
             yield delay, is_sufficient
         if change is None:
-            change = find_next_delay(searches, delay, timelines_of, latest, rng, budget)
+            change = find_next_delay(searches, delay, by_kind, latest, rng, budget)
         delay = change
 
 
 def _next_start(
-    searches: Sequence[Search], delay: int, timelines_of: TimelineSource, rng: random.Random
+    searches: Sequence[Search], delay: int, by_kind: Timelines, rng: random.Random
 ) -> int | None:
     """Return the delay after which the units chosen now are not free; None: none are chosen."""
     later = [shift_search(each, delay) for each in searches]
     try:
-        joint_choices = choose_units_jointly(later, timelines_of, rng)
+        joint_choices = choose_units_jointly(later, by_kind, rng)
     except InsufficientCapacity:
         return None
     taken = FOREVER
     for search, choices in zip(later, joint_choices, strict=True):
         chosen = {choice.unit_id for choice in choices}
-        ours = (each for each in timelines_of(search.demand.kind) if each.unit.id in chosen)
+        ours = (each for each in by_kind.get(search.demand.kind, ()) if each.unit.id in chosen)
         entered = min((timeline.next_start(search.end) for timeline in ours), default=FOREVER)
         taken = min(taken, entered - search.end)
     return delay + taken + 1
@@ -89,7 +89,7 @@ def _next_start(
 def find_next_delay(
     searches: Sequence[Search],
     delay: int,
-    timelines_of: TimelineSource,
+    by_kind: Timelines,
     latest: int,
     rng: random.Random,
     budget: SearchBudget,
@@ -99,7 +99,7 @@ def find_next_delay(
     :param delay: a delay without sufficient capacity, in microseconds
     :param latest: the longest acceptable delay, in microseconds
     """
-    checks = _UnitChecks([shift_search(each, delay) for each in searches], timelines_of)
+    checks = _UnitChecks([shift_search(each, delay) for each in searches], by_kind)
     missing = [1 if each.demand.single_unit else each.demand.min_pieces for each in searches]
     for later, number, more in checks.run(latest - delay, budget):
         missing[number] -= more
@@ -107,7 +107,7 @@ def find_next_delay(
             later > 0
             and checks.next_check > later
             and max(missing) <= 0
-            and _all_fit(searches, delay + later, timelines_of, rng)
+            and _all_fit(searches, delay + later, by_kind, rng)
         ):
             return delay + later
     return None
@@ -120,9 +120,9 @@ class _UnitChecks:
         of a unit that was checked before, of several searches any check
     """
 
-    def __init__(self, searches: Sequence[Search], timelines_of: TimelineSource) -> None:
+    def __init__(self, searches: Sequence[Search], by_kind: Timelines) -> None:
         self._searches = searches
-        self._timelines = [timelines_of(each.demand.kind) for each in searches]
+        self._timelines = [by_kind.get(each.demand.kind, ()) for each in searches]
         self._starts = list(accumulate(map(len, self._timelines), initial=0))
         self.next_check = 0
 
@@ -195,12 +195,12 @@ def _check_unit(search: Search, timeline: Timeline, delay: int) -> tuple[int, in
 
 
 def _all_fit(
-    searches: Sequence[Search], delay: int, timelines_of: TimelineSource, rng: random.Random
+    searches: Sequence[Search], delay: int, by_kind: Timelines, rng: random.Random
 ) -> bool:
     if len(searches) < 2:
         return True
     later = [shift_search(search, delay) for search in searches]
-    return find_missing(later, timelines_of, rng) is None
+    return find_missing(later, by_kind, rng) is None
 
 
 #: Leases of a project that are searched whatever they cost: the leases of its first turns.
@@ -230,7 +230,7 @@ class SearchResult:
 def backfill(
     queued: Sequence[QueuedRequest],
     now: int,
-    timelines_of: TimelineSource,
+    by_kind: Timelines,
     rng: random.Random,
     checks: int,
 ) -> Iterator[SearchResult]:
@@ -243,9 +243,9 @@ def backfill(
     """
     share = checks // max(1, len({lease.project_id for lease in queued})) // 2
     budgets = {lease.project_id: SearchBudget(share) for lease in queued}
-    remaining = RemainingTimelines(timelines_of)
+    remaining = dict(by_kind)
     joint = [searches_for(now, lease.demands, lease.start, lease.end) for lease in queued]
-    costs = [search_cost(searches, timelines_of) for searches in joint]
+    costs = [search_cost(searches, by_kind) for searches in joint]
     for number in _within_budget(queued, costs, share):
         lease, searches = queued[number], joint[number]
         try:
@@ -277,7 +277,7 @@ def _within_budget(queued: Sequence[QueuedRequest], costs: Sequence[int], share:
 def _reserve_capacity(
     searches: Sequence[Search],
     latest: int,
-    remaining: RemainingTimelines,
+    remaining: dict[str, Sequence[Timeline]],
     rng: random.Random,
     budget: SearchBudget,
 ) -> int | None:
@@ -292,7 +292,8 @@ def _reserve_capacity(
 def _occupy(
     searches: Sequence[Search],
     choices: Sequence[Sequence[Allocation]],
-    remaining: RemainingTimelines,
+    remaining: dict[str, Sequence[Timeline]],
 ) -> None:
     for search, chosen in zip(searches, choices, strict=True):
-        remaining.occupy(search.demand.kind, chosen)
+        kind = search.demand.kind
+        remaining[kind] = change_timelines(remaining.get(kind, ()), chosen)

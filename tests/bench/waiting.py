@@ -21,7 +21,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from climate_common.microseconds import from_microseconds
@@ -119,13 +119,14 @@ class Simulation:
         self._count += 1
         heapq.heappush(self._moments, (time, self._count, what))
 
-    def _kinds(self, kind: str) -> Sequence[Timeline]:
-        return self._timelines
+    @property
+    def _by_kind(self) -> Mapping[str, Sequence[Timeline]]:
+        return {'host': self._timelines}
 
     def _promise(self, request: Request, start: int) -> str:
         search = _search(request, start)
         try:
-            (found,) = choose_units_jointly([search], self._kinds, self._dice)
+            (found,) = choose_units_jointly([search], self._by_kind, self._dice)
         except InsufficientCapacity:
             return 'refused'
         for pick in found:
@@ -147,7 +148,7 @@ class Simulation:
             listed = self._waiting[:]
             candidates = [_queued(each, now) for each in listed]
             chosen = list(
-                windows.backfill(candidates, 0, self._kinds, self._dice, calendar.MAX_CHECKS)
+                windows.backfill(candidates, 0, self._by_kind, self._dice, calendar.MAX_CHECKS)
             )
             self._looked += len(chosen)
             fitting = [listed[each.number] for each in chosen if each.delay == 0]

@@ -31,7 +31,7 @@ def latest(*units, until=20, end=50, keep=True, after=0, looks=100):
         )
         for unit in units
     ]
-    found = Rejection(searches, lambda _kind: TIMELINES, random.Random(0)).find_latest_end(
+    found = Rejection(searches, {'host': TIMELINES}, random.Random(0)).find_latest_end(
         until * SECOND, SearchBudget(looks)
     )
     return None if found is None else found / SECOND
@@ -60,8 +60,8 @@ def test_search_that_finds_enough_when_it_is_repeated_is_explained_all_the_same(
     """Several searches are ordered by chance, and may fail where another order would do."""
     one = demand(reservation_id='r', field='end_date', noun='hosts')
     free = search(one, 10 * SECOND, 50 * SECOND, own={1: own_unit(1, 1, 0)})
-    told, parts = Rejection(
-        [free], lambda _kind: [timeline(1)], random.Random(0)
-    ).explain_extension(0, 20 * SECOND, SearchBudget(100))
+    told, parts = Rejection([free], {'host': [timeline(1)]}, random.Random(0)).explain_extension(
+        0, 20 * SECOND, SearchBudget(100)
+    )
     assert told.startswith('This lease cannot be extended until 1970-01-01 00:00:50 UTC: hosts')
     assert parts == ['r']

@@ -46,7 +46,7 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
 )
 def test_lacking_says_what_no_time_would_have(wanted, timelines, told) -> None:
     one = dataclasses.replace(wanted, field='min', noun='hosts')
-    request = Rejection([search(one)], lambda _kind: timelines, random.Random(0))
+    request = Rejection([search(one)], {'host': timelines}, random.Random(0))
     found = request.find_permanent_shortage()
     field = 'traits' if told == 'no GPU.' else None
     assert found == (None if told is None else (one, Shortage(told, field)))

@@ -41,7 +41,7 @@ def test_units_that_others_are_promised_are_named(
     asked: Demand, period: tuple[int, int], own: bool, names: list[str]
 ) -> None:
     looked = search(asked, *period, own={1: own_unit(1, 1, 0)})
-    assert explain.allocated_names(looked, lambda _kind: GAPS, own) == names
+    assert explain.allocated_names(looked, {'host': GAPS}, own) == names
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_unit_that_a_request_names_twice_is_a_mistake(
         search(dataclasses.replace(asked, field=field))
         for asked, field in ((first, 'first'), (second, 'second'))
     ]
-    error = explain.Rejection(searches, lambda _kind: GAPS, random.Random(0)).find_error(0)
+    error = explain.Rejection(searches, {'host': GAPS}, random.Random(0)).find_error(0)
     assert (error is None) == (told is None)
     if error is not None and told is not None:
         assert error.field == 'first'

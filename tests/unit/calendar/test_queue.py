@@ -42,7 +42,7 @@ def wanting(count: int, hours: int, latest: int = FAR) -> QueuedRequest:
 def hours(
     units: Sequence[Timeline], *waiting: QueuedRequest, looks: int = 1_000_000
 ) -> list[int | None]:
-    found = backfill(waiting, 0, lambda _kind: units, random.Random(1), looks)
+    found = backfill(waiting, 0, {'room': units}, random.Random(1), looks)
     return [None if each.delay is None else each.delay // HOUR for each in found]
 
 
@@ -76,21 +76,21 @@ def test_projects_have_equal_shares_of_the_looks() -> None:
     ours, others = (
         [dataclasses.replace(wanting(1, 1), project_id=each) for _ in range(6)] for each in 'ab'
     )
-    found = backfill([*ours, *others], 0, lambda _kind: units, random.Random(1), 80)
+    found = backfill([*ours, *others], 0, {'room': units}, random.Random(1), 80)
     assert [each.number for each in found] == [0, 1, 6, 7]
 
 
 def test_turn_says_who_is_searched_and_not_who_comes_first() -> None:
     units = timelines(*[0] * 40)
     waiting = [dataclasses.replace(wanting(1, 1), turn=each) for each in (0, 3, 2, 1)]
-    found = backfill(waiting, 0, lambda _kind: units, random.Random(1), 20)
+    found = backfill(waiting, 0, {'room': units}, random.Random(1), 20)
     assert [each.number for each in found] == [0, 3]
 
 
 def test_what_one_cannot_have_is_left_for_the_next_one() -> None:
     delays = []
     for each in backfill(
-        [wanting(1, 1, latest=0)] * 3, 0, lambda _: timelines(0), random.Random(1), 1000
+        [wanting(1, 1, latest=0)] * 3, 0, {'room': timelines(0)}, random.Random(1), 1000
     ):
         delays.append(each.delay)
         each.is_taken = each.number > 0

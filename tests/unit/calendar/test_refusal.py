@@ -17,7 +17,7 @@ SECOND = 1_000_000
 def refused(wanted, timelines, count=0, field='min', noun='hosts'):
     one = dataclasses.replace(wanted, field=field, noun=noun)
     place = search(one, 10 * SECOND, 20 * SECOND)
-    request = Rejection([place], lambda _kind: timelines, random.Random(0))
+    request = Rejection([place], {'host': timelines}, random.Random(0))
     return request.explain(InsufficientCapacity(0, count))
 
 
