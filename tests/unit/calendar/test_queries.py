@@ -86,13 +86,13 @@ def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
             demand(matches=no_unit, find_shortage=lambda units: Shortage(f'{len(units)} lack it')),
             'k it.',
         ),
-        (demand(admits=no_unit, matches=no_unit), 'no host is in a pool that may be used.'),
+        (demand(owner=('other', None)), 'no host is in a pool that may be used.'),
     ],
 )
 def test_refusal_says_what_no_unit_has_although_all_are_taken(
     hall: Hall, wanted: Demand, sentence: str
 ) -> None:
-    hall.units(2)
+    hall.units(2, access={'project_ids': ['p'], 'domain_ids': []})
     hall.book(demand(2))
     with pytest.raises(exceptions.NotEnough, match='not be enough at any time') as refused:
         hall.book(wanted)
