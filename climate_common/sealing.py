@@ -54,25 +54,13 @@ def seal(values: Mapping[str, Any], keys: Sequence[str], owner: str) -> str:
 def unseal(text: str, keys: Sequence[str], owner: str) -> dict[str, Any]:
     """Return what was sealed.
 
-    Earlier texts are bound to no object, and open for any.
-
     :raises Unreadable: none of the keys decrypts it, or it belongs to another object
     """
     found = _open(text, keys)
-    if isinstance(found, dict):
-        return found
     if found[0] != owner:
         raise Unreadable('it was sealed for another object')
     values: dict[str, Any] = found[1]
     return values
-
-
-def is_current(text: str, keys: Sequence[str]) -> bool:
-    """Return whether the first key opens a text of :func:`seal` that is bound to an object."""
-    try:
-        return isinstance(_open(text, keys[:1]), list)
-    except Unreadable:
-        return False
 
 
 def _open(text: str, keys: Sequence[str]) -> Any:

@@ -2,7 +2,7 @@
 """The context of one request, in the API and over RPC: the user and their rights."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from oslo_context import context
 
@@ -24,25 +24,18 @@ _ALSO_CARRIED = (
 )
 
 
-#: The trust of a token if it is unknown whether a trust issued it.
-UNKNOWN_TRUST: Final = 'unknown'
-
-
 class RequestContext(context.RequestContext):
     """The user, project and roles of a request.
 
     RPC carries the user's token, so that the manager can create a trust with it. Only
     keystonemiddleware reads a service token: the context has its roles, not the token.
 
-    :param own_token: whether the token is known to be the user's own in a project, and not one
-        that was delegated. An API of the release before does not say so.
+    :param own_token: whether the token is the user's own in a project, and was not delegated
     :param trust_id: the trust by which the token was issued. Only its trustee gets such tokens, so
         one of a lease shows that the lease service itself began what the request is a part of.
-        :data:`UNKNOWN_TRUST` over RPC from an API of the release before
-    :param role_ids: names of the roles of the token -> their ids; None: there is no token, or an
-        API of the release before does not say
+    :param role_ids: names of the roles of the token -> their ids; None: there is no token
     :param granted: the rules that the API has enforced with success -> the project of what they
-        were enforced on; None: an API of the release before does not say
+        were enforced on; None: the request does not come from the API
     :param reply_seconds: how long the caller waited for the answer when it sent the request; None:
         it does not say
     """
@@ -52,7 +45,7 @@ class RequestContext(context.RequestContext):
     def __init__(
         self,
         *args: Any,
-        own_token: bool | None = False,
+        own_token: bool = False,
         trust_id: str | None = None,
         role_ids: Mapping[str, str] | None = None,
         granted: Mapping[str, str | None] | None = None,
@@ -61,7 +54,7 @@ class RequestContext(context.RequestContext):
     ) -> None:
         kwargs.pop('service_token', None)
         super().__init__(*args, **kwargs)
-        self.own_token = bool(own_token)
+        self.own_token = own_token
         self.trust_id = trust_id
         self.role_ids = role_ids
         self.granted = None if granted is None else dict(granted)
@@ -95,13 +88,6 @@ class RequestContext(context.RequestContext):
     def by_service(self) -> bool:
         """Return whether a service of the cloud asks for a user, with its own token, too."""
         return 'service' in (self.service_roles or ())
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any], **kwargs: Any) -> 'RequestContext':
-        context: RequestContext = super().from_dict(
-            {'trust_id': UNKNOWN_TRUST, **values}, **kwargs
-        )
-        return context
 
     def to_dict(self) -> dict[str, Any]:
         """Return what RPC carries: JSON types only, the inverse of ``from_dict``."""

@@ -28,10 +28,8 @@ LOG = logging.getLogger(__name__)
 PREFIX = 'climate_stash_'
 #: Length of ``instance_system_metadata.value``.
 _ROW = 255
-#: What the text begins with. ``sealed:`` is of earlier computes: a Fernet token, bound to no
-#: server, of the same keys.
+#: What the text begins with.
 _BOX: Final = 'box:'
-_FERNET: Final = 'sealed:'
 _OPEN: Final = 'open:'
 
 
@@ -75,8 +73,6 @@ def load(metadata: Mapping[str, str], keys: list[str], uuid: str) -> dict[str, A
     try:
         if text.startswith(_BOX):
             return sealing.unseal_with_private_keys(text.removeprefix(_BOX), keys, uuid)
-        if text.startswith(_FERNET):
-            return sealing.unseal(text.removeprefix(_FERNET), keys, uuid)
         return json.loads(zlib.decompress(base64.b64decode(text.removeprefix(_OPEN))))
     except (ValueError, zlib.error) as error:
         raise SavedArgsUnreadable(
@@ -92,7 +88,7 @@ def exist(metadata: Mapping[str, str]) -> bool:
 
 def is_sealed(metadata: Mapping[str, str]) -> bool:
     """Return whether there are saved values that need a key."""
-    return _text(metadata).startswith((_BOX, _FERNET))
+    return _text(metadata).startswith(_BOX)
 
 
 def is_current(metadata: Mapping[str, str], key: str, uuid: str) -> bool:

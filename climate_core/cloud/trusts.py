@@ -16,7 +16,6 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.connections import Cloud
 from climate_core.cloud.services import Service
-from climate_core.context import UNKNOWN_TRUST
 from climate_core.lease.model import TrustScope
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class Trusts:
                 errors.check_response(
                     self._request_trust(context, uuid.uuid4().hex, roles), _KEYSTONE.name
                 )
-            if context.trust_id not in (None, UNKNOWN_TRUST):
+            if context.trust_id is not None:
                 path = f'{_PATH}/{context.trust_id}'
                 trust = _KEYSTONE.read(self._cloud.user(context), path, 'trust')
                 given = {role['name'] for role in trust['roles']}

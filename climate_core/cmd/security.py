@@ -79,7 +79,7 @@ def check_stored_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
     keys = secrets.read_keys(conf)
     try:
         migration.check_database(database)
-        stored = Counter(secret for _, secret in db_secrets.check_keys(database, keys))
+        stored = Counter(key for _, key in db_secrets.check_keys(database, keys))
     except _UNREADABLE as exc:
         reason = startup_errors.describe_error(conf, exc)
         yield f'The secrets in the database could not be read: {reason}'
@@ -93,11 +93,11 @@ def check_stored_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
             f'[{secrets.GROUP}] secret_keys of all climate-api and climate-manager. '
             '"climate-manage secrets check" counts the secrets by key.'
         )
-    stale = sum(count for secret, count in stored.items() if not secret.is_current)
+    stale = sum(count for key, count in stored.items() if key != 1)
     if keys and stale:
         yield (
-            f'{stale} secrets in the database are in plain text, sealed with an older key, or not '
-            'bound to their lease: run "climate-manage secrets rotate".'
+            f'{stale} secrets in the database are in plain text or sealed with an older key: run '
+            '"climate-manage secrets rotate".'
         )
 
 

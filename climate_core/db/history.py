@@ -117,9 +117,4 @@ def page(
 def _opened(session: orm.Session, entry: history.HistoryEntry) -> history.HistoryEntry:
     unseal = functools.partial(secrets.open_params, session, entry.lease_id)
     changes = secrets.change_history(entry.changes, unseal)
-    if 'webhook' in changes:
-        # Entries of earlier releases have whole URLs, which may be sealed.
-        lease_id, pair = entry.lease_id, changes['webhook']
-        opened = [url and secrets.open_url(session, lease_id, url) for url in pair]
-        changes = {**changes, 'webhook': opened}
     return dataclasses.replace(entry, changes=changes)

@@ -262,8 +262,7 @@ def _build_lease(
 ) -> Lease:
     """Build a lease from a row of :data:`COLUMNS`."""
     values = dict(zip(_LEASE_NAMES, row, strict=True))
-    # Older releases write no list.
-    values['before_start'] = tuple(values['before_start'] or ())
+    values['before_start'] = tuple(values['before_start'])
     if values['webhook'] is not None:
         values['webhook'] = secrets.open_webhook(session, values['id'], values['webhook'])
     return Lease(**values, reservations=tuple(reservations), events=tuple(events))

@@ -148,9 +148,8 @@ def filter_holding(session: orm.Session, ids: Collection[str]) -> set[str]:
 
 
 def build_reservation(session: orm.Session, row: Sequence[Any]) -> Reservation:
-    """Build a reservation from a row of :data:`COLUMNS`; older releases store no amounts."""
+    """Build a reservation from a row of :data:`COLUMNS`."""
     values = dict(zip(_NAMES, row, strict=True))
-    values['amounts'] = values['amounts'] or {}
     values['params'] = secrets.open_params(session, values['lease_id'], values['params'])
     return Reservation(**values)
 

@@ -25,7 +25,7 @@ from climate_common import sealing
 from climate_core.conf import secrets
 from climate_core.db import rows, tables
 from climate_core.db.engine import CONF_KEY, Database
-from climate_core.lease import model, webhook
+from climate_core.lease import model
 from climate_core.lease.model import SPECIFICATIONS
 
 LOG = logging.getLogger(__name__)
@@ -80,17 +80,6 @@ def open_call(session: orm.Session, lease_id: str, url: str, secret: str) -> tup
         return url, secret
     found = _open(session, url.removeprefix(PREFIX), webhook_owner(lease_id))
     return ('', '') if found is None else (found['url'], found['secret'])
-
-
-def open_url(session: orm.Session, lease_id: str, stored: str) -> str:
-    """Return the URL of a webhook in the history of an earlier release; empty if no key opens it.
-
-    Entries have only its origin now, which is no secret and is not sealed.
-    """
-    if not stored.startswith(PREFIX):
-        return stored
-    found = _open(session, stored.removeprefix(PREFIX), webhook_owner(lease_id))
-    return '' if found is None else str(found['url'])
 
 
 def seal_params(
@@ -194,19 +183,11 @@ _ROWS_PER_READ: Final = 100
 ChangeSecret = Callable[[Any, str], Any]
 
 
-class Secret(NamedTuple):
-    """One secret: a sealed text, or values in plain.
+#: The place of the key that opens a secret, from 1 on; None: it is in plain text.
+Key = int | None
 
-    :param key: the place of the key that opens it, from 1 on; 0: none does; None: it is in plain
-    :param is_current: the first key opens it, and it is bound to its owner
-    """
-
-    key: int | None
-    is_current: bool
-
-
-#: A secret that no key opens.
-UNOPENED: Final = Secret(0, False)
+#: The place of the key of a secret that no key opens.
+UNOPENED: Final = 0
 
 
 class _SecretColumn(NamedTuple):
@@ -240,30 +221,17 @@ def _change_params(
     return value
 
 
-def _change_url(lease_id: str, value: str, change: ChangeSecret) -> str:
-    sealed = value.startswith(PREFIX)
-    said: Any = value.removeprefix(PREFIX) if sealed else {'url': value}
-    return f'{PREFIX}{change(said, webhook_owner(lease_id))}'
-
-
-def _change_entry(lease_id: str, value: str, change: ChangeSecret) -> str:
-    # Entries of earlier releases have whole URLs.
-    is_origin = value == webhook.url_origin(value)
-    return value if is_origin else _change_url(lease_id, value, change)
-
-
 def _change_entries(
     lease_id: str, value: Mapping[str, Any], change: ChangeSecret
 ) -> Mapping[str, Any]:
-    if 'webhook' in value:
-        pair = [each and _change_entry(lease_id, each, change) for each in value['webhook']]
-        value = {**value, 'webhook': pair}
     return change_history(value, lambda params: _change_params(lease_id, params, change))
 
 
 def _change_call(lease_id: str, value: str, change: ChangeSecret) -> str:
-    # What waits in plain text is gone when it is sent.
-    return _change_url(lease_id, value, change) if value.startswith(PREFIX) else value
+    if not value.startswith(PREFIX):
+        # A queued call in plain text is deleted when it is sent.
+        return value
+    return f'{PREFIX}{change(value.removeprefix(PREFIX), webhook_owner(lease_id))}'
 
 
 _SECRET_COLUMNS: Final = {
@@ -274,20 +242,20 @@ _SECRET_COLUMNS: Final = {
 }
 
 
-def check_keys(database: Database, keys: list[str]) -> Iterator[tuple[str, Secret]]:
-    """Return the secrets in the database: what they belong to, and what they need."""
+def check_keys(database: Database, keys: list[str]) -> Iterator[tuple[str, Key]]:
+    """Return the secrets in the database: what they belong to, and which key they need."""
     for name, lease_id, _, text in _read_texts(database):
-        yield from ((name, secret) for secret in _find_secrets(name, lease_id, text, keys))
+        yield from ((name, key) for key in _find_keys(name, lease_id, text, keys))
 
 
 def rotate_keys(database: Database, keys: list[str]) -> Iterator[bool]:
-    """Seal with the first key what it does not open, or is in plain, or not bound to its lease.
+    """Seal with the first key what it does not open.
 
     :returns: for each row that needs it, whether it was changed: not if no key opens it, or it was
         changed concurrently
     """
     for name, lease_id, row_id, text in _read_texts(database):
-        if all(secret.is_current for secret in _find_secrets(name, lease_id, text, keys)):
+        if all(key == 1 for key in _find_keys(name, lease_id, text, keys)):
             continue
         try:
             new = _SECRET_COLUMNS[name].change(
@@ -315,26 +283,26 @@ def _read_text(name: str, text: str) -> Any:
     return json.loads(text) if is_json else text
 
 
-def _find_secrets(name: str, lease_id: str, text: str, keys: list[str]) -> list[Secret]:
-    secrets_found: list[Secret] = []
+def _find_keys(name: str, lease_id: str, text: str, keys: list[str]) -> list[Key]:
+    found: list[Key] = []
 
     def note(said: Any, owner: str) -> Any:
-        secrets_found.append(_find_key(said, owner, keys))
+        found.append(_find_key(said, owner, keys))
         return said
 
     _SECRET_COLUMNS[name].change(lease_id, _read_text(name, text), note)
-    return secrets_found
+    return found
 
 
-def _find_key(said: Any, owner: str, keys: list[str]) -> Secret:
+def _find_key(said: Any, owner: str, keys: list[str]) -> Key:
     if not isinstance(said, str):
-        return Secret(None, False)
+        return None
     for place, key in enumerate(keys, 1):
         try:
             sealing.unseal(said, [key], owner)
         except sealing.Unreadable:
             continue
-        return Secret(place, place == 1 and sealing.is_current(said, keys))
+        return place
     return UNOPENED
 
 

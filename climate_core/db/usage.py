@@ -23,7 +23,6 @@ from climate_common import amounts
 from climate_core.db import allocations, events, rows, tables
 from climate_core.db.engine import Stale
 from climate_core.lease import limits, model, states, usage
-from climate_core.lease.events import preemption
 
 _LEASE, _RESERVATION, _REPORTED = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
 _ALLOCATION, _PROJECT = tables.ALLOCATIONS, tables.PROJECTS
@@ -32,11 +31,6 @@ _ROWS_PER_READ = 1000
 #: How long a reported period is stored; much longer than a report takes.
 _REPORTS_STORED = datetime.timedelta(days=32)
 
-# Older releases free resources without writing the time.
-_FREED = sa.case(
-    (_RESERVATION.c.hold == 1, sa.null()),
-    else_=sa.func.coalesce(_RESERVATION.c.freed_at, _RESERVATION.c.updated_at),
-)
 # Until the start of the lease other leases can use what is allocated to it, or is created then.
 _IS_PROMISED = sa.and_(
     sa.or_(
@@ -72,15 +66,12 @@ _HELD = sa.case(
     else_=_RESERVATION.c.created_at,
 )
 # What a preempted lease has released is separate, also while it has other resources, and if it
-# ends before the release; older releases write it in the reason. The lease lacks it until it is
-# granted again, or until its end.
+# ends before the release. The lease lacks it until it is granted again, or until its
+# end.
 _IS_GIVEN_UP = sa.and_(
     _LEASE.c.preemptible.is_(True),
     _RESERVATION.c.status == states.ReservationStatus.DELETED,
-    sa.func.coalesce(
-        _RESERVATION.c.given_up,
-        _RESERVATION.c.status_reason.startswith(preemption.GIVEN_UP_REASON),
-    ),
+    _RESERVATION.c.given_up.is_(True),
 )
 _RESTORED_AT = events.first_finished_at(_LEASE.c.id, model.RETRY, _RESERVATION.c.freed_at)
 _LOST_UNTIL = sa.case(
@@ -103,7 +94,7 @@ _COLUMNS = (
     _RESERVATION.c.amounts,
     sa.type_coerce(_HELD, tables.Time()).label('held_at'),
     _RESERVATION.c.woken_at,
-    sa.type_coerce(_FREED, tables.Time()).label('freed_at'),
+    _RESERVATION.c.freed_at,
     sa.type_coerce(_LOST_UNTIL, tables.Time()).label('lost_until'),
     _PIECES,
 )

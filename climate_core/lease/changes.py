@@ -32,7 +32,6 @@ _PLAIN: Final[Mapping[str, Callable[[Any], Any]]] = {
 }
 _CHANGEABLE = {*_PLAIN, *_TIMES, 'duration', 'events', 'reservations', 'webhook'}
 _BEFORE_START = (*states.UNGRANTED, states.LeaseStatus.PENDING)
-_OLD_NAMES = {'before_end_notification': 'before_end_date'}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -104,9 +103,7 @@ def update_lease(
     :raises climate_core.exceptions.ClimateError: a field cannot be changed, or not any more, a
         value is invalid, or the lease does not have the reservation
     """
-    wanted = {
-        _OLD_NAMES.get(k, k): v for k, v in values.items() if v is not None or k == 'webhook'
-    }
+    wanted = {k: v for k, v in values.items() if v is not None or k == 'webhook'}
     partial = read_partial(wanted)
     wanted.pop('partial', None)
     for field in sorted(wanted.keys() - _CHANGEABLE):
@@ -126,11 +123,9 @@ def update_lease(
     # Values are compared, not texts, so that a repeated request is no change.
     if after == lease:
         return Change(lease)
-    if lease.status in states.ENDING and after != dataclasses.replace(lease, name=after.name):
-        raise exceptions.InvalidState(
-            f'Lease {lease.id} is {lease.status}: only its name can be changed.'
-        )
     if after != dataclasses.replace(lease, name=after.name):
+        if lease.status in states.ENDING:
+            raise _only_name_changes(lease)
         transitions.check_changeable(lease)
     if lease.retries_left is not None:
         after = _with_duration(after, wanted)
@@ -138,6 +133,12 @@ def update_lease(
         after = queue.retry_now(after, now)
     revoked = {notices.STOP: None} if schedule.is_revoked(lease, after) else {}
     return Change(after, {**revoked, 'lease.update': None})
+
+
+def _only_name_changes(lease: Lease) -> exceptions.InvalidState:
+    return exceptions.InvalidState(
+        f'Lease {lease.id} is {lease.status}: only its name can be changed.'
+    )
 
 
 def _with_duration(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
@@ -218,9 +219,7 @@ def moved_date(before: Lease, after: Lease) -> str | None:
 
 def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late: float) -> None:
     if lease.status in states.ENDING:
-        raise exceptions.InvalidState(
-            f'Lease {lease.id} is {lease.status}: only its name can be changed.'
-        )
+        raise _only_name_changes(lease)
     if 'start_date' in moved and lease.status not in _BEFORE_START:
         raise exceptions.InvalidState(
             f'The start can only be changed before it; the lease is {lease.status}.',

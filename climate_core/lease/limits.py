@@ -2,7 +2,7 @@
 """Enforce limits of the length, the start and the amounts of leases. Pure.
 
 The names of the limits are those that are registered in Keystone. An amount that a reservation
-does not name counts as 0: so do all amounts of reservations that the first release made.
+does not name counts as 0.
 """
 
 import dataclasses

@@ -88,8 +88,7 @@ class Reservation:
         resource holds it
     :param allocations: its allocations, in a stable order
     :param released: the allocations that it lost while its lease was active, as a failed host
-    :param given_up: whether it is what its lease had until it was preempted; None: the release
-        before stored it, and only the reason shows it
+    :param given_up: whether it is what its lease had until it was preempted
     """
 
     id: str
@@ -111,7 +110,7 @@ class Reservation:
     unit_kind: str | None = None
     allocations: tuple[Allocation, ...] = ()
     released: tuple[Allocation, ...] = ()
-    given_up: bool | None = False
+    given_up: bool = False
 
     @property
     def key(self) -> ResourceKey:

@@ -7,7 +7,6 @@ The first error is raised; a dry run collects all of them.
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -436,14 +435,13 @@ def request_digests(
 
     :param lease_id: the id that it chooses
     :param keys: the operator's keys, see :func:`climate_common.sealing.digests`
-    :returns: the first is stored, all are compared. The last one is what the release before
-        stored, so that a request can be repeated across the upgrade
+    :returns: the first is stored, all are compared
     """
     if 'idempotency_key' not in values or lease_id is None:
         return ()
     asked = {name: value for name, value in values.items() if name not in _NOT_COMPARED}
     text = json.dumps(asked, sort_keys=True, separators=(',', ':'))
-    return [*sealing.digests(text, lease_id, keys), hashlib.sha256(text.encode()).hexdigest()]
+    return sealing.digests(text, lease_id, keys)
 
 
 def check_repeated_request(present: model.Lease, digests: Sequence[str]) -> None:

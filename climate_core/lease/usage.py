@@ -9,7 +9,7 @@
 - What a preemptible lease gave up is preempted, and not reserved, until the lease has it again or
   its end.
 
-A resource whose amounts are not known, as of the first release, counts as nothing.
+A resource whose amounts are not known counts as nothing.
 """
 
 import dataclasses

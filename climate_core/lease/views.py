@@ -91,7 +91,7 @@ class LeaseSummary(NamedTuple):
     created_at: Time
     updated_at: Time | None
     start_policy: str
-    before_start: Sequence[int] | None
+    before_start: Sequence[int]
     webhook: Mapping[str, Any] | None
     kind: str
     retries_left: int | None
@@ -208,8 +208,7 @@ def lease_view(
         'next_retry_at': dates.serialize(one.next_retry_at),
         'queue_position': position,
         'start_policy': str(one.start_policy),
-        # Rows of the release before have no list.
-        'before_start': list(one.before_start or ()),
+        'before_start': list(one.before_start),
         'webhook': _webhook_view(one.webhook, viewer_id == one.user_id),
         'generation': one.generation,
         'created_at': format_stamp(one.created_at),

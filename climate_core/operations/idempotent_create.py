@@ -159,7 +159,7 @@ def check_same_lease(asked: LeaseRequest, present: model.Lease, project_id: str 
 
     :raises climate_core.exceptions.LeaseConflict: the lease is different
     :raises climate_core.exceptions.LeaseAppeared: the API has not found the lease, so it has not
-        enforced the policy on it; the API of the first release always enforces it
+        enforced the policy on it
     """
     own = present.project_id == project_id and present.deleted_at is None
     if not own or not is_same_lease(asked, present):

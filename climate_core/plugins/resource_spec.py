@@ -15,7 +15,6 @@ from oslo_utils import uuidutils
 from climate_common import limits, sealing
 from climate_core import exceptions
 from climate_core.conf import secrets
-from climate_core.context import UNKNOWN_TRUST
 from climate_core.lease import model
 from climate_core.plugins.base import ReservedResource
 
@@ -178,9 +177,7 @@ def check_made_for(context: 'RequestContext', lease: 'Lease | None') -> None:
     :raises climate_core.exceptions.InvalidState: the request has no token of the lease's trust
     """
     trust_id = context.trust_id
-    # During an upgrade an API of the release before may ask for Nova.
-    known = trust_id != UNKNOWN_TRUST or not context.by_service
-    if lease is None or trust_id is None or (known and trust_id != lease.trust_id):
+    if lease is None or trust_id is None or trust_id != lease.trust_id:
         raise exceptions.InvalidState(
             'made_for: the resource was not created by the lease service. Remove the scheduler '
             'hint climate_reservation, which only the lease service may use.',

@@ -175,8 +175,7 @@ class CapacityPlugin(ServerCapacityPlugin):
         return piece
 
     def _sizes(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        # Reservations of earlier releases store only sizes.
-        sizes: Mapping[str, int] = params.get('_sizes', params['_piece'])
+        sizes: Mapping[str, int] = params['_sizes']
         return sizes
 
     def _shape(self, params: Mapping[str, Any]) -> str | None:

@@ -8,7 +8,6 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.api import auth
-from climate_core.context import UNKNOWN_TRUST
 from climate_core.lease import model, transitions
 from tests.support.created import get_id
 from tests.support.fakes import flavors, nova
@@ -91,15 +90,6 @@ def test_first_server_of_the_lease_service_is_recorded_and_the_second_one_is_not
     made.operations.delete_lease(made.stacks.user(), lease.id)
     made.look_around(5)
     assert first not in made.stacks.state.servers
-
-
-def test_service_that_asks_through_an_api_of_the_release_before_is_answered(made):
-    lease, reservation = asked_for(made)
-    server_id = nova.add(made.stacks.state)['id']
-    asked = lease.id, reservation.id, server_id, UNKNOWN_TRUST
-    with pytest.raises(exceptions.InvalidState):
-        join(made, *asked)
-    assert join(made, *asked, 'service') == reservation.id
 
 
 def test_nothing_is_recorded_before_a_server_is_asked_for(made):

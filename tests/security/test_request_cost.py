@@ -299,7 +299,7 @@ def test_a_change_does_not_let_a_lease_store_more(made: Templated, monkeypatch: 
     item = {'id': held.id, 'on_end': 'delete'}
     with pytest.raises(exceptions.BadRequest, match='bytes in one lease'):
         made.operations.update_lease(user, lease_id, {'reservations': [item]})
-    # A lease of an earlier release may have more; it can be changed otherwise.
+    # A lease that has more, since the limit was lower, can be changed otherwise.
     made.operations.update_lease(user, lease_id, {'name': 'other'})
     assert made.lease(lease_id).name == 'other'
 

@@ -135,7 +135,6 @@ def test_lease_on_which_the_policy_was_not_enforced_is_not_found(
     run: Callable[..., Manager], rule: str, call: Call, how: str
 ) -> None:
     callers = {
-        # An API of the release before does not say what it has enforced.
         'another project': user('project2'),
         'another lease': allowed(rule, 'project2'),
         'another rule': allowed(core_policies.GET_LEASES, 'project1', 'project1'),

@@ -32,7 +32,7 @@ from climate_core.db import history as history_db
 from climate_core.db import leases as db
 from climate_core.db import listing
 from climate_core.lease import request as lease_request
-from climate_core.lease import states, views, webhook
+from climate_core.lease import states, views
 from climate_core.lease.history import HistoryEntry
 from climate_core.lease.model import Lease
 from climate_core.operations import draft_builder
@@ -344,8 +344,4 @@ def list_history(backend: Backend, request: Request, lease_id: str) -> webob.Res
 def _history_entry(number: int, entry: HistoryEntry) -> dict[str, Any]:
     shown = {'id': number, **dataclasses.asdict(entry), 'time': dates.serialize(entry.time)}
     del shown['lease_id']
-    if 'webhook' in entry.changes:
-        # Entries of earlier releases store whole URLs.
-        urls = [url and webhook.url_origin(url) for url in entry.changes['webhook']]
-        shown['changes'] = {**entry.changes, 'webhook': urls}
     return shown

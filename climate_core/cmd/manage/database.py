@@ -148,19 +148,16 @@ def _check_secrets(conf: cfg.ConfigOpts) -> int:
     keys = secrets.read_keys(conf)
     found = Counter(db_secrets.check_keys(database, keys))
     database.dispose()
-    for (name, secret), count in sorted(found.items(), key=str):
-        print(f'{name}: {count} {_describe_key(secret)}')
+    for (name, key), count in sorted(found.items(), key=str):
+        print(f'{name}: {count} {_describe_key(key)}')
     print(f'{sum(found.values())} secrets, {len(keys)} keys')
-    return command_line.exit_status(any(not secret.is_current for _, secret in found))
+    return command_line.exit_status(any(key != 1 for _, key in found))
 
 
-def _describe_key(secret: db_secrets.Secret) -> str:
-    if secret.key is None:
+def _describe_key(key: db_secrets.Key) -> str:
+    if key is None:
         return 'in plain text'
-    if secret.key == 0:
-        return 'that no key opens'
-    is_bound = secret.is_current or secret.key > 1
-    return f'need key {secret.key}' + ('' if is_bound else ', not bound yet')
+    return 'that no key opens' if key == db_secrets.UNOPENED else f'need key {key}'
 
 
 def _rotate_secrets(conf: cfg.ConfigOpts) -> int:

@@ -27,9 +27,6 @@ _PREEMPTING_REASON: Final = 'Another lease needs what it has, which is given up.
 PREEMPTED_REASON: Final = (
     'Another lease needs what it was promised. It waits until there is enough again.'
 )
-#: How the reason of a reservation begins that its lease gave up; the date follows. Usage reads it
-#: in rows of the release before.
-GIVEN_UP_REASON: Final = 'Given up for another lease on '
 
 
 def preempt_lease(
@@ -159,7 +156,7 @@ def _given_up(lease: Lease, reservation: Reservation, now: datetime) -> Reservat
         id=new_id,
         resource_id=new_id if is_allocated else reservation.resource_id,
         status=_R.DELETED,
-        status_reason=f'{GIVEN_UP_REASON}{dates.sentence(now)}.',
+        status_reason=f'Given up for another lease on {dates.sentence(now)}.',
         given_up=True,
         amounts=held,
         progress=None,

@@ -229,7 +229,6 @@ class Ceph:
         for pool in (POOL, BACKUPS):
             self._run('ceph', 'osd', 'pool', 'create', pool, '8')
             self._run('ceph', 'osd', 'pool', 'application', 'enable', pool, 'rbd')
-        # A cloud that was made before there was a pool of backups.
         client = f'client.{USER}'
         caps = [word for what in CAPABILITIES[client].items() for word in what]
         self._run('ceph', 'auth', 'caps', client, *caps)

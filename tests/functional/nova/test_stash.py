@@ -78,22 +78,6 @@ class TestStash(WakeUpTest):
         assert (status, told[:2]) == (1, ['Key 1: 1 servers', 'Key 2: 1 servers'])
         assert told[2] == f'No key opens the saved arguments of server {lost["id"]}'
 
-    def test_text_of_an_earlier_compute_is_bound_to_its_server(self):
-        server = self.reserve()
-        instance = self.instance(server)
-        values = saved_build_args.load(instance.system_metadata, [KEY], server['id'])
-        saved_build_args.remove(instance.system_metadata)
-        token = Fernet(KEY).encrypt(sealing._pack(values)).decode()
-        text = f'sealed:{token}'
-        for row in range(0, len(text), 255):
-            instance.system_metadata[f'climate_stash_{row // 255:04d}'] = text[row : row + 255]
-        instance.save()
-        assert self.run_command(stash.rotate, [KEY])[0] == 0
-        kept = self.instance(server).system_metadata
-        assert saved_build_args.is_current(kept, KEY, server['id'])
-        self.wake_up(server)
-        assert self.spawned.last['password'] == server['adminPass']
-
 
 @pytest.fixture
 def run(tmp_path):

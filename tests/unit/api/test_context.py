@@ -2,7 +2,7 @@
 
 import json
 
-from climate_core.context import UNKNOWN_TRUST, RequestContext, RpcSerializer
+from climate_core.context import RequestContext, RpcSerializer
 
 
 def context() -> RequestContext:
@@ -45,7 +45,7 @@ def test_rpc_carries_for_how_long_the_caller_waits() -> None:
     assert serializer.deserialize_context(sent).reply_seconds == 60.0
 
 
-def test_api_that_does_not_say_what_it_enforced_changes_what_is_of_its_project() -> None:
+def test_context_of_no_api_changes_what_belongs_to_its_project() -> None:
     sent = RpcSerializer().serialize_context(context())
     del sent['granted'], sent['reply_seconds']
     received = RpcSerializer().deserialize_context(sent)
@@ -56,26 +56,6 @@ def test_api_that_does_not_say_what_it_enforced_changes_what_is_of_its_project()
     received.roles = ['admin']
     assert received.may('climate:leases:update', 'other')
     assert received.may_operate('climate:hosts:create')
-
-
-def test_api_that_does_not_say_whose_token_it_is_has_none_of_the_users_own() -> None:
-    sent = RpcSerializer().serialize_context(context())
-    del sent['own_token']
-    assert RpcSerializer().deserialize_context(sent).own_token is False
-
-
-def test_api_of_the_release_before_names_roles_without_ids() -> None:
-    sent = RpcSerializer().serialize_context(context())
-    del sent['role_ids']
-    assert RpcSerializer().deserialize_context(sent).role_ids is None
-
-
-def test_api_that_does_not_say_by_which_trust_a_token_was_issued_is_known_as_such() -> None:
-    sent = RpcSerializer().serialize_context(context())
-    del sent['trust_id']
-    assert RpcSerializer().deserialize_context(sent).trust_id == UNKNOWN_TRUST
-    sent['trust_id'] = None
-    assert RpcSerializer().deserialize_context(sent).trust_id is None
 
 
 def test_the_service_token_is_not_kept() -> None:

@@ -20,7 +20,6 @@ from oslo_db.sqlalchemy import engines
 from sqlalchemy.dialects.mysql.pymysql import dialect
 from sqlalchemy.orm import Session
 
-from climate_common import sealing
 from climate_core import conf as configuration
 from climate_core.cmd import security, status
 from climate_core.db import secrets, tables
@@ -268,7 +267,7 @@ def test_password_is_sent_only_to_the_broker_that_the_certificate_names(
     assert received == ([sent] if sent else [])
 
 
-def test_secrets_that_the_release_before_sealed_are_reported(
+def test_secrets_in_plain_text_are_reported(
     file: pathlib.Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     conf = configuration.load([], [str(file)])
@@ -278,17 +277,14 @@ def test_secrets_that_the_release_before_sealed_are_reported(
     def store(session: Session, value: dict[str, Any]) -> None:
         session.execute(sa.update(tables.LEASES).values(webhook=value))
 
-    # Earlier texts have no owner.
-    unbound = Fernet(KEY).encrypt(sealing._pack(webhook)).decode()
     database.write(lambda session: db_store.insert_leases(session, [lease()]))
-    for value in ({'events': ['*'], 'sealed': unbound}, {'events': ['*'], **webhook}):
-        database.write(store, value)
-        code, found = check(file, capsys)
-        assert (code, list(found)) == (1, ['Stored secrets'])
-        assert 'climate-manage secrets rotate' in found['Stored secrets']
-        assert 't0ken' not in found['Stored secrets']
-        assert list(secrets.rotate_keys(database, [KEY])) == [True]
-        assert check(file, capsys) == (0, {})
+    database.write(store, {'events': ['*'], **webhook})
+    code, found = check(file, capsys)
+    assert (code, list(found)) == (1, ['Stored secrets'])
+    assert 'climate-manage secrets rotate' in found['Stored secrets']
+    assert 't0ken' not in found['Stored secrets']
+    assert list(secrets.rotate_keys(database, [KEY])) == [True]
+    assert check(file, capsys) == (0, {})
 
 
 def test_database_that_cannot_be_read_is_reported(

@@ -102,13 +102,6 @@ def test_text_that_was_cut_is_not_read(text: str | None) -> None:
     assert listing._decode_lease(text) is None
 
 
-def test_lease_of_the_release_before_shows_no_time_before_its_start(any_world: World) -> None:
-    any_world.create('a')
-    with any_world.database.writer() as session:
-        session.execute(sa.update(tables.LEASES).values(before_start=None))
-    assert check(any_world)[0]['before_start'] == []
-
-
 @pytest.fixture
 def deleted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return ids that exist when a page is chosen, and are deleted before it is read."""

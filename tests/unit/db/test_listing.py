@@ -36,6 +36,7 @@ def row(number: int, **values: Any) -> dict[str, Any]:
         'end_date': NOON + HOUR * 2,
         'status': ('ACTIVE', 'PENDING')[number // 2 % 2],
         'degraded': False,
+        'before_start': [],
         'generation': 0,
         'created_at': NOON + HOUR * (number // 3),
         'updated_at': NOON + HOUR * 2 if number % 4 == 0 else None,

@@ -80,21 +80,14 @@ def test_usage_is_read_from_each_database(any_world: World) -> None:
         ]
     ends = any_world.lease(lease_id).end_date
     ended = {'status': 'deleted', 'hold': None, 'freed_at': now - HOUR}
-    why = 'Given up for another lease on 2026-12-01 12:00:00 UTC.'
-    for given_up, reason, is_lost in (
-        (True, None, True),
-        (False, why, False),
-        # The release before has written these.
-        (None, why, True),
-        (None, None, False),
-    ):
+    for given_up in (True, False):
         with any_world.database.engine.begin() as connection:
-            values = {**ended, 'given_up': given_up, 'status_reason': reason}
+            values = {**ended, 'given_up': given_up}
             connection.execute(tables.RESERVATIONS.update().values(**values))
             connection.execute(tables.LEASES.update().values(preemptible=True))
         found = any_world.database.read(lambda session: list(db.read_uses(session, period)))
         told = [(e.freed_at, e.lost_until, e.reserved(period), e.preempted(period)) for e in found]
-        assert told == [(now - HOUR, ends, None, period)] * is_lost
+        assert told == [(now - HOUR, ends, None, period)] * given_up
 
 
 def test_usage_is_told_after_each_hour(world: World, time: Time) -> None:
@@ -227,22 +220,6 @@ def test_the_length_is_changed(world: World, time: Time, one: UsageReporter) -> 
         ('01T14', '02T00'),
         ('02T00', '03T00'),
     ]
-
-
-def test_usage_has_reservations_that_the_release_before_freed(
-    world: World, time: Time, one: UsageReporter
-) -> None:
-    """It does not write when; the time of its last change is that."""
-    world.create('a')
-    world.run_until_idle()
-    time.forward(minutes=30)
-    with world.database.engine.begin() as connection:
-        row = {'hold': None, 'status': 'deleted', 'updated_at': time(), 'freed_at': None}
-        connection.execute(tables.RESERVATIONS.update().values(row))
-    time.forward(hours=3)
-    all_of_it(one)
-    (payload,) = told(world)
-    assert payload['resources'][0]['reserved']['hours'] == 0.5
 
 
 def test_many_leases_are_told_in_batches(

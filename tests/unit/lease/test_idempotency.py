@@ -46,16 +46,6 @@ def test_digest_is_equal_for_equal_requests(values, equal) -> None:
     assert (digests[0] == digests[1]) is equal
 
 
-@pytest.mark.parametrize('keys', [[], ['key']])
-def test_request_that_the_release_before_stored_is_recognized(keys) -> None:
-    # Computed by that release, of KEY.
-    stored = '4bacaf43fff5e542e02669190e03b9290151ce0bd0d4f883eb02b4aea1572508'
-    assert stored not in request.request_digests({**KEY, 'name': 'lease2'}, 'id', keys)
-    digests = request.request_digests(KEY, 'id', keys)
-    request.check_repeated_request(lease(request_digest=stored), digests)
-    assert digests.index(stored) == len(keys) + 1
-
-
 def test_request_without_key_has_no_digest() -> None:
     assert request.request_digests({'name': 'lease1'}, 'id', ['key']) == ()
 

@@ -84,14 +84,6 @@ def test_leases_of_a_project_are_counted_by_type(world: World) -> None:
     assert used(world)['reserved_servers'] == 2
 
 
-def test_what_the_first_release_made_counts_as_a_lease_without_amounts(world: World) -> None:
-    limit(world)
-    world.create('a')
-    with world.database.engine.begin() as connection:
-        connection.execute(tables.RESERVATIONS.update().values(amounts=None))
-    assert used(world) == {'leases': 1}
-
-
 def test_create_over_the_limit_is_refused(world: World) -> None:
     keystone = limit(world, reserved_vcpus=4)
     with pytest.raises(exceptions.LimitExceeded) as caught:

@@ -60,7 +60,7 @@ def test_a_user_may_not_say_it(single, roles):
     assert sent == []
 
 
-def test_an_older_extension_says_nothing(single):
+def test_service_that_reports_no_amounts(single):
     """A service that says nothing is answered as before: its API is asked."""
     values = single.reservable()
     with single.counted() as sent:

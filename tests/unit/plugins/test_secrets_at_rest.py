@@ -8,10 +8,8 @@ import pytest
 import sqlalchemy as sa
 from cryptography.fernet import Fernet
 
-from climate_common import sealing
 from climate_core import exceptions
 from climate_core.db import engine, history, leases, listing, outbox, reservations, secrets, tables
-from climate_core.db.secrets import Secret
 from climate_core.lease import views
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.volume import plugin
@@ -226,18 +224,18 @@ def test_rotation_reads_all_at_every_step(made):
         set_keys(made, keys)
         assert read_all(made, lease_id)[0]['webhook'] == before[0]['webhook']
     later = create(made)
-    assert needs(made, [NEW, OLD]) == {Secret(1, True), Secret(2, False)}
-    assert Secret(0, False) in needs(made, [NEW])
+    assert needs(made, [NEW, OLD]) == {1, 2}
+    assert 0 in needs(made, [NEW])
     rotation = secrets.rotate_keys(made.database, [NEW, OLD])
     # It is interrupted, and repeated.
     assert next(rotation)
     rotation.close()
-    assert needs(made, [NEW, OLD]) == {Secret(1, True), Secret(2, False)}
+    assert needs(made, [NEW, OLD]) == {1, 2}
     done = list(secrets.rotate_keys(made.database, [NEW, OLD]))
     assert done
     assert all(done)
     assert list(secrets.rotate_keys(made.database, [NEW, OLD])) == []
-    assert needs(made, [NEW]) == {Secret(1, True)}
+    assert needs(made, [NEW]) == {1}
     set_keys(made, [NEW])
     assert json.dumps(read_all(made, lease_id)) == json.dumps(before)
     assert made.lease(later).webhook['secret'] == SIGNED
@@ -250,14 +248,14 @@ def test_rotation_seals_what_is_in_plain_text(made):
     set_keys(made, [])
     lease_id = create_plain(made)
     before = read_all(made, lease_id)
-    assert needs(made, [NEW]) == {Secret(None, False)}
+    assert needs(made, [NEW]) == {None}
     assert all(secrets.rotate_keys(made.database, [NEW]))
     assert not [each for each in SECRET if each in stored(made, *ALL)]
     set_keys(made, [NEW])
     assert json.dumps(read_all(made, lease_id)) == json.dumps(before)
 
 
-def test_history_has_the_origin_of_a_webhook_unsealed_and_reads_sealed_urls(made):
+def test_history_has_the_origin_of_a_webhook_unsealed(made):
     lease_id = create(made)
     column = tables.HISTORY.c.changes
 
@@ -268,18 +266,7 @@ def test_history_has_the_origin_of_a_webhook_unsealed_and_reads_sealed_urls(made
     (text,) = made.database.read(lambda session: session.scalars(sa.select(column)).all())
     assert text['webhook'] == [None, 'https://example.org']
     found = [each for each in secrets.check_keys(made.database, [OLD]) if each[0] == 'history']
-    assert [each for _, each in found] == [Secret(1, True)]
-    # Of earlier releases: sealed, bound to nothing, and in plain text.
-    sealed = sealing.seal({'url': URL}, [OLD], secrets.webhook_owner(lease_id))
-    unbound = Fernet(OLD).encrypt(sealing._pack({'url': URL})).decode()
-    pair = [f'sealed:{sealed}', f'sealed:{unbound}']
-    for stored_pair in (pair, [URL, URL]):
-        changes = {**text, 'webhook': stored_pair}
-        made.database.write(lambda session, changes=changes: store(session, changes))
-        assert read_all(made, lease_id)[2][0]['webhook'] == [URL, URL]
-        assert all(secrets.rotate_keys(made.database, [OLD]))
-        assert 't0ken' not in stored(made, 'lease_history')
-        assert read_all(made, lease_id)[2][0]['webhook'] == [URL, URL]
+    assert [each for _, each in found] == [1]
 
 
 def test_rotation_leaves_what_no_key_opens_and_what_changes(made, monkeypatch):

@@ -232,7 +232,7 @@ def test_a_lost_image_is_told_and_made_again_by_another_manager(world, uploaded)
 
 
 def test_what_was_noted_as_awake_is_no_server_that_never_ran(world):
-    """Also if it was noted without the time, by an older version, and Nova does not say it."""
+    """Also if it was noted without the time, and Nova does not report it."""
     case = woken(world, 'stop', status='ERROR', launched_at=None)
     case.end()
     assert asked(case) == ['os-stop']

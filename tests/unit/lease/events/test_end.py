@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a lease, or of one resource: what it cancels, what it frees, how that is told."""
+"""The end of a lease or a reservation: end, cancellation, deletion and cleanup."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import pytest
 from climate_core.lease import events, model, transitions
 from climate_core.lease.events import end, schedule
 from climate_core.lease.transitions import DONE, Outcome, Result
-from tests.support.leases import HOUR, NOON, claimed, event, lease, reservation
+from tests.support.leases import HOUR, MINUTE, NOON, claimed, event, lease, reservation
 
 HANDLER = events.get_handler(model.END)
 REMOVAL = events.get_handler(model.END_RESERVATION)
@@ -243,3 +243,136 @@ def test_removal_of_what_is_not_there_any_more_is_skipped() -> None:
     gone = dataclasses.replace(one.reservations[0], status='deleted')
     one = one.with_reservations(gone)
     assert REMOVAL.begin(one, event(one, model.END_RESERVATION), NOON).skip_reason
+
+
+def _lease(*held: model.Reservation, **fields: Any) -> model.Lease:
+    return lease(
+        *held,
+        before_end_date=NOON + HOUR,
+        given=[('note', NOON + MINUTE)],
+        now=NOON - HOUR,
+        **fields,
+    )
+
+
+@pytest.mark.parametrize(
+    ('status', 'minutes', 'ends', 'told_at', 'reason'),
+    [
+        ('ACTIVE', 30, 30, 30, None),
+        ('ACTIVE', 90, 90, 60, None),
+        ('STARTING', 180, 120, 60, None),
+        ('PENDING', -30, 120, 60, end.CANCELLED),
+        ('PENDING', 0, 120, 60, end.CANCELLED),
+    ],
+)
+def test_what_is_held_is_freed_now(
+    status: str, minutes: int, ends: int, told_at: int, reason: str | None
+) -> None:
+    now = NOON + minutes * MINUTE
+    change = end.end_lease(_lease(reservation(), status=status), now)
+    after = change.lease
+    assert (after.status, after.status_reason) == ('TERMINATING', reason)
+    assert (after.end_date, after.before_end_date) == (
+        NOON + ends * MINUTE,
+        NOON + told_at * MINUTE,
+    )
+    assert [(e.event_type, e.next_at) for e in after.events if e.open] == [(model.END, now)]
+    assert event(after, model.END).time == after.end_date
+    assert change.notifications == {'lease.update': None}
+
+
+def test_what_holds_nothing_is_over_at_once() -> None:
+    change = end.end_lease(_lease(), NOON - MINUTE)
+    assert (change.lease.status, change.lease.status_reason) == ('TERMINATED', end.CANCELLED)
+    assert list(change.notifications) == ['lease.update', end.ENDED]
+    assert [e.event_type for e in change.lease.events if e.open] == [model.RELEASE_TRUST]
+
+
+@pytest.mark.parametrize('status', ['TERMINATING', 'TERMINATED', 'DELETING'])
+def test_what_ends_already_is_left_alone(status: str) -> None:
+    one = _lease(reservation(), status=status)
+    change = end.end_lease(one, NOON)
+    assert (change.lease, change.notifications) == (one, {})
+
+
+def test_a_lease_without_notice_of_its_end() -> None:
+    one = dataclasses.replace(_lease(reservation(), status='ACTIVE'), before_end_date=None)
+    assert end.end_lease(one, NOON + MINUTE).lease.before_end_date is None
+
+
+@pytest.mark.parametrize('status', ['PENDING', 'STARTING', 'ACTIVE', 'ERROR', 'TERMINATING'])
+@pytest.mark.parametrize('held', [True, False])
+def test_delete_hides_a_lease_when_it_holds_nothing(status: str, held: bool) -> None:
+    one = lease(
+        reservation(status='active' if held else 'deleted'),
+        status=status,
+        status_reason='why',
+        given=[('note', NOON + HOUR)],
+    )
+    change = end.delete_lease(one, NOON)
+    after = change.lease
+    assert after.status == ('DELETING' if held else 'TERMINATED')
+    assert after.status_reason == 'why'
+    assert after.deleted_at == (None if held else NOON)
+    assert list(change.notifications) == ([] if held else ['lease.delete'])
+    due = [(e.event_type, e.next_at) for e in after.events if e.open]
+    assert due == [(model.END if held else model.RELEASE_TRUST, NOON)]
+
+
+def test_what_is_being_deleted_is_left_alone() -> None:
+    one = end.delete_lease(lease(reservation()), NOON).lease
+    assert end.delete_lease(one, NOON + HOUR).lease == one
+
+
+def test_delete_of_a_lease_that_is_over_hides_it() -> None:
+    one = lease(reservation(status='deleted'), status='TERMINATED', trust_id=None, events=())
+    after = end.delete_lease(one, NOON).lease
+    assert (after.status, after.deleted_at, after.events) == ('TERMINATED', NOON, ())
+
+
+TYPES = [model.RELEASE_TRUST, model.EXTERNAL_END]
+
+
+def _over(kind: str) -> model.Lease:
+    return lease(status='TERMINATED').with_events(model.new_event('lease', kind, NOON, NOON))
+
+
+@pytest.mark.parametrize('kind', TYPES)
+@pytest.mark.parametrize(
+    ('outcome', 'status', 'reason'),
+    [
+        (DONE, 'DONE', None),
+        (Outcome(Result.RETRY, 2, 'away'), 'UNDONE', 'away'),
+        (Outcome(Result.FAILED, reason='refused'), 'ERROR', 'refused'),
+    ],
+)
+def test_cleanup_is_settled_without_a_notification(
+    kind: str, outcome: Outcome, status: str, reason: str | None
+) -> None:
+    one = _over(kind)
+    due = event(one, kind)
+    change = events.get_handler(kind).settle(one, due, {due.id: outcome}, NOON)
+    settled = event(change.lease, kind)
+    assert (settled.status, settled.status_reason) == (status, reason)
+    assert change.notifications == {}
+    gone = kind == model.RELEASE_TRUST and outcome is DONE
+    assert change.lease.trust_id == (None if gone else 'trust')
+
+
+def test_a_lease_that_is_over_gives_its_trust_back_once() -> None:
+    handler = events.get_handler(model.RELEASE_TRUST)
+    after = handler.after_termination(lease(), NOON)
+    assert event(after, model.RELEASE_TRUST).next_at == NOON
+    assert handler.after_termination(after, NOON) == after
+    without = lease(trust_id=None)
+    assert handler.after_termination(without, NOON) == without
+
+
+def test_the_external_service_is_told_when_the_lease_is_over() -> None:
+    handler = events.get_handler(model.EXTERNAL_END)
+    waiting = lease().with_events(end.new_external_end('lease', NOON))
+    assert event(waiting, model.EXTERNAL_END).next_at is None
+    due = handler.after_termination(waiting, NOON + HOUR)
+    told = event(due, model.EXTERNAL_END)
+    assert (told.next_at, told.time) == (NOON + HOUR, NOON + HOUR)
+    assert handler.after_termination(due, NOON + 2 * HOUR) == due

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is prepared before the start, and what others did to the lease meanwhile.
 
-An end, a start and a removal cancel what prepares; one by a manager of an older version does not.
+An end, a start and a removal cancel what prepares.
 """
 
 import dataclasses

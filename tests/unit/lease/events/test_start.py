@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The start of a lease: what is woken, and what the lease is afterwards."""
+"""The start of a lease."""
 
 import dataclasses
+import datetime
 from typing import Any
 
 import pytest
 
+from climate_core import exceptions
 from climate_core.lease import events, model, transitions
-from climate_core.lease.events import preparation, schedule
+from climate_core.lease.events import preparation, schedule, start
 from climate_core.lease.transitions import DONE, Outcome, Result
 from tests.support.leases import HOUR, MINUTE, NOON, claimed, event, lease, reservation
 
@@ -211,3 +213,38 @@ def test_ready_event_moves_with_the_dates_and_the_policy(
     ready = transitions.complete_event(WAITING, why, NOON) if done else WAITING
     moved = schedule.follow_dates(ready, before, after, NOON)
     assert (moved.event_type, moved.next_at) == (becomes, NOON + due * HOUR)
+
+
+def _manual(**fields: Any) -> model.Lease:
+    return lease(reservation(), start_policy='manual', **fields)
+
+
+@pytest.mark.parametrize(
+    ('fields', 'now', 'message'),
+    [
+        ({'start_policy': 'auto'}, NOON, 'starts by itself'),
+        ({}, NOON - MINUTE, 'cannot be started before'),
+        ({}, NOON + 2 * HOUR, 'is over'),
+        ({'status': 'TERMINATING'}, NOON, 'is over'),
+        ({'status': 'TERMINATED'}, NOON, 'is over'),
+        ({'status': 'DELETING'}, NOON, 'is over'),
+    ],
+)
+def test_start_is_refused_unless_the_lease_waits_for_its_user(
+    fields: dict[str, str], now: datetime.datetime, message: str
+) -> None:
+    with pytest.raises(exceptions.InvalidState, match=message):
+        start.start_lease(lease(**{'start_policy': 'manual', **fields}), now)
+
+
+@pytest.mark.parametrize(('status', 'becomes'), [('PENDING', 'STARTING'), ('ERROR', 'ERROR')])
+def test_start_is_due_now(status: str, becomes: str) -> None:
+    change = start.start_lease(_manual(status=status, status_reason='why'), NOON + MINUTE)
+    after = change.lease
+    assert (after.status, change.notifications) == (becomes, {'lease.update': None})
+    assert after.status_reason == (None if becomes == 'STARTING' else 'why')
+    assert event(after, model.START).next_at == NOON + MINUTE
+    ready = event(after, model.READY)
+    assert (ready.open, ready.status_reason) == (False, 'Its user started the lease.')
+    again = start.start_lease(after, NOON + HOUR)
+    assert (again.lease, again.notifications) == (after, {})
