@@ -143,6 +143,11 @@ class Reservation:
         """Return whether its resource exists, or existed."""
         return not self.resource_id.startswith(UNMADE)
 
+    @property
+    def is_uncreated(self) -> bool:
+        """Return whether its resource is created for the lease, and does not exist yet."""
+        return bool(self.group) and not self.is_made
+
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
@@ -225,6 +230,17 @@ class Lease:
     def live(self) -> tuple[Reservation, ...]:
         """Return the reservations that hold their resource."""
         return tuple(r for r in self.reservations if r.live)
+
+    @property
+    def uncreated(self) -> tuple[Reservation, ...]:
+        """Return the live reservations to be created, or to be filled as a stack."""
+        waits = states.EventStatus.UNDONE
+        unfilled = {e.reservation_id for e in self.events_of(PREPARE) if e.status == waits}
+        return tuple(
+            r
+            for r in self.live
+            if r.is_uncreated or (r.parts and r.progress is None and r.id in unfilled)
+        )
 
     @property
     def early_ends(self) -> Mapping[str, datetime]:

@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import datetime
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from climate_common import dates, microseconds, resource_types
@@ -22,8 +22,7 @@ from climate_core.context import RequestContext
 from climate_core.db import forecast_reads
 from climate_core.db.engine import Database
 from climate_core.lease import model, states
-from climate_core.lease.changes import moved_date
-from climate_core.lease.model import PREPARE, Lease, Reservation
+from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import UserConnector
@@ -177,7 +176,7 @@ def check_draft(
         return
     start, end = max(draft.lease.start_date, draft.now), draft.lease.end_date
     pool = PoolForecast(database, cloud)
-    unmade = find_unmade(item.reservation for item in draft.items)
+    unmade = [item.reservation for item in draft.items if item.reservation.is_uncreated]
     servers = {
         f'{item.field}.server' if item.field else 'server': item.values['server']
         for item in draft.items
@@ -211,52 +210,11 @@ def check_immediate(
     A create leaves that to Nova and Cinder. They ignore the demands of scheduled leases, and so
     does this. Nothing is rejected if nothing is known about the pool.
     """
-    made = find_unmade(each.reservation for each in draft.items)
+    made = [item.reservation for item in draft.items if item.reservation.is_uncreated]
     if cloud is None or not made or draft.lease.kind != states.LeaseKind.IMMEDIATE:
         return
     with errors.collected():
         PoolForecast(database, cloud, alone=True).take(made, draft.now, draft.lease.end_date)
-
-
-def needs_forecast(before: Lease, after: Lease) -> bool:
-    """Return whether a change of dates is granted only if the forecast has capacity then."""
-    moved = moved_date(before, after) is not None and after.status not in states.UNGRANTED
-    return bool(moved and after.kind == states.LeaseKind.SCHEDULED and _find_later(after))
-
-
-def check_moved(
-    database: Database,
-    cloud: UserConnector | None,
-    before: Lease,
-    after: Lease,
-    now: datetime.datetime,
-) -> None:
-    """Reject new dates of resources that are not created yet if there is no capacity then.
-
-    :param before: the lease, whose dates move, see :func:`needs_forecast`
-    :param cloud: None: nothing is known about the pool
-    :raises climate_core.exceptions.NotEnough: see :func:`check_servers`
-    :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
-    """
-    field = moved_date(before, after)
-    assert field is not None, 'the forecast is needed because a date moves'  # nosec B101 # for mypy: it holds already
-    forecast = PoolForecast(database, cloud, without=before.id)
-    forecast.take(_find_later(after), max(after.start_date, now), after.end_date, field)
-
-
-def find_unmade(reservations: Iterable[Reservation]) -> list[Reservation]:
-    """Return the reservations whose resources are created for the lease, and do not exist yet."""
-    return [each for each in reservations if each.group and not each.is_made]
-
-
-def _find_later(lease: Lease) -> list[Reservation]:
-    """Return the reservations of a scheduled lease to be created, or filled as a stack."""
-    waits = states.EventStatus.UNDONE
-    unfilled = {e.reservation_id for e in lease.events_of(PREPARE) if e.status == waits}
-    stacks = [
-        each for each in lease.live if each.parts and each.progress is None and each.id in unfilled
-    ]
-    return [*find_unmade(lease.live), *stacks]
 
 
 def find_unplaced(lease: Lease) -> list[Reservation]:
@@ -365,18 +323,14 @@ class PoolForecast:
     budget: SearchBudget = dataclasses.field(
         default_factory=lambda: SearchBudget(MAX_SEARCH_STEPS)
     )
-    _rooms: dict[str, PoolCapacity] = dataclasses.field(default_factory=dict)
-    _forecasts: dict[str, Forecast] = dataclasses.field(default_factory=dict)
+    _pools: dict[str, tuple[PoolCapacity, Forecast]] = dataclasses.field(default_factory=dict)
 
     def forecast(self, resource_type: str = resource_types.SERVER) -> Forecast:
         """Return the forecast for resources of a type.
 
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
-        self._room(resource_type)
-        forecast = self._forecasts[resource_type]
-        forecast.budget = self.budget
-        return forecast
+        return self._read_pool(resource_type)[1]
 
     def take(
         self,
@@ -393,18 +347,18 @@ class PoolForecast:
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
         first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
-        taken: dict[str, FutureDemand] = {}
+        taken: list[tuple[Forecast, FutureDemand]] = []
         types = {one for each in reservations for one in list_demanded_types(each)}
         for resource_type in sorted(types):
             ours = [each for each in reservations if resource_type in list_demanded_types(each)]
-            room = self._room(resource_type)
+            room, forecast = self._read_pool(resource_type)
             with require_cloud():
                 found = (list_demands(room, each, resource_type) for each in ours)
                 wanted = [*itertools.chain.from_iterable(found)]
-            check_servers(self.forecast(resource_type), wanted, start, end, field)
-            taken[resource_type] = FutureDemand(start=first, end=last, servers=wanted)
-        for resource_type, demand in taken.items():
-            self._forecasts[resource_type].add(demand)
+            check_servers(forecast, wanted, start, end, field)
+            taken.append((forecast, FutureDemand(start=first, end=last, servers=wanted)))
+        for forecast, demand in taken:
+            forecast.add(demand)
 
     def keep(
         self,
@@ -429,8 +383,8 @@ class PoolForecast:
             else:
                 return
 
-    def _room(self, resource_type: str) -> PoolCapacity:
-        if resource_type not in self._rooms:
+    def _read_pool(self, resource_type: str) -> tuple[PoolCapacity, Forecast]:
+        if resource_type not in self._pools:
             if self.cloud is None:
                 raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
             with require_cloud():
@@ -439,9 +393,10 @@ class PoolForecast:
                 claims.pop(self.without or '', None)
                 releases = read_releases(self.database, resource_type, room)
             taken = [] if self.alone else claims.values()
-            self._forecasts[resource_type] = Forecast(room.hosts, releases, taken, room.nouns)
-            self._rooms[resource_type] = room
-        return self._rooms[resource_type]
+            self._pools[resource_type] = room, Forecast(room.hosts, releases, taken, room.nouns)
+        room, forecast = self._pools[resource_type]
+        forecast.budget = self.budget
+        return room, forecast
 
 
 @contextlib.contextmanager

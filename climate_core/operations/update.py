@@ -30,10 +30,10 @@ from climate_core.lease.history import user_cause
 from climate_core.lease.request import prefix_field
 from climate_core.lease.transitions import Change
 from climate_core.lease.webhook import DEFAULT_RULES
-from climate_core.operations import pool_forecast
 from climate_core.operations.allocation_service import AllocationService, remaining_period
 from climate_core.operations.draft import check_owner, check_stored_bytes
 from climate_core.operations.draft_builder import check_allowed, check_generation, webhook_rules
+from climate_core.operations.pool_forecast import PoolForecast
 from climate_core.operations.quota import Quota, count_added
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, closed_units
@@ -59,18 +59,13 @@ class UpdateRequest:
         items = enumerate(self.values.get('reservations') or ())
         return {str(item.get('id')): f'reservations[{place}]' for place, item in items}
 
-    @property
-    def is_partial(self) -> bool:
-        """Return whether reservations that cannot be extended keep their end."""
-        return self.reservation_id is None and bool(self.values.get('partial'))
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UpdatePlan:
     """An update of a lease as it is, and what it needs.
 
     :param needs_approval: whether the external service must approve it
-    :param needs_forecast: whether the common pool must have capacity at its new dates
+    :param uncreated: the reservations for which the common pool must have capacity at new dates
     :param added: what it adds to the amounts of its project
     :param reallocated: the requests of reservations whose allocations may change
     :param shrinking: the ids of the reservations of an active lease that return units -> their new
@@ -80,7 +75,7 @@ class UpdatePlan:
     before: model.Lease
     change: Change
     needs_approval: bool
-    needs_forecast: bool
+    uncreated: Sequence[model.Reservation]
     added: limits.Amounts
     reallocated: Sequence[Demand]
     shrinking: Mapping[str, int]
@@ -107,6 +102,8 @@ class LeaseUpdate:
         self._generation = request.generation
         #: The project of the lease and its limits, if it may hold more than before.
         self._limited: tuple[str, limits.Amounts] | None = None
+        #: Whether reservations that cannot be extended keep their end.
+        self._is_partial = bool(request.values.get('partial'))
         self._has_forecast = False
         self._closed: ClosedUnits | None = None
         #: What the last transaction has planned.
@@ -116,7 +113,7 @@ class LeaseUpdate:
         """Update the lease, see :meth:`.LeaseOperations.update_lease`."""
         self._approve()
         plan = self._write()
-        if plan is not None and plan.needs_forecast:
+        if plan is not None and plan.uncreated:
             self._check_forecast(plan)
             plan = self._write()
         if plan is not None:
@@ -146,11 +143,16 @@ class LeaseUpdate:
             dataclasses.replace(request, field=blamed.get(request.reservation_id, request.field))
             for request in requests
         ]
+        is_moved = (
+            after.kind == states.LeaseKind.SCHEDULED
+            and after.status not in states.UNGRANTED
+            and changes.moved_date(lease, after) is not None
+        )
         return UpdatePlan(
             before=lease,
             change=change,
             needs_approval=self._quota.asks_external(after, lease),
-            needs_forecast=pool_forecast.needs_forecast(lease, after),
+            uncreated=after.uncreated if is_moved else (),
             added=count_added(after, lease),
             reallocated=requests,
             shrinking=find_shrinking(lease, requests) if lease.has_started(now) else {},
@@ -173,7 +175,7 @@ class LeaseUpdate:
             self._closed.check(lease)
             closed = self._closed.less
         plan = self._plan = self.plan(lease, now)
-        if plan.needs_forecast and not self._has_forecast:
+        if plan.uncreated and not self._has_forecast:
             return plan
         if self._limited is not None:
             project_id, most = self._limited
@@ -232,21 +234,21 @@ class LeaseUpdate:
 
     def _check_forecast(self, plan: UpdatePlan) -> None:
         """Check that the common pool has capacity at the new dates, of this generation only."""
-        services = self._services
-        pool_forecast.check_moved(
-            services.database,
-            services.cloud,
-            plan.before,
-            plan.change.lease,
-            services.clock.now(),
+        services, before, after = self._services, plan.before, plan.change.lease
+        forecast = PoolForecast(services.database, services.cloud, without=before.id)
+        forecast.take(
+            plan.uncreated,
+            max(after.start_date, services.clock.now()),
+            after.end_date,
+            changes.moved_date(before, after) or 'end_date',
         )
-        self._generation, self._has_forecast = plan.before.generation, True
+        self._generation, self._has_forecast = before.generation, True
 
     def _write(self) -> UpdatePlan | None:
         try:
             return self._services.database.write(self.apply)
         except exceptions.NotEnough as exc:
-            if self._plan is None or self._request.is_partial:
+            if self._plan is None or self._is_partial:
                 raise
             raise _explain_partial(exc, self._plan.before, self._plan.change.lease) from None
 
@@ -367,7 +369,7 @@ class LeaseUpdate:
                 # The first rejection is about the whole lease.
                 first = first or exc
                 blamed = exc.about
-                if not self._request.is_partial or blamed is None:
+                if not self._is_partial or blamed is None:
                     raise first from None
                 if not _is_partly_extended(before, after, {*refused, blamed}):
                     raise first from None

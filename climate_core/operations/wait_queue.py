@@ -133,7 +133,7 @@ class WaitQueue:
         """
         if lease.preemptible or events_queue.is_freeing(lease):
             return False
-        if not pool_forecast.find_unmade(events_queue.pending_reservations(lease)):
+        if not any(each.is_uncreated for each in events_queue.pending_reservations(lease)):
             return False
         try:
             self._check_limits(lease)

@@ -235,9 +235,7 @@ def grant_lease(
     if after.event(model.END) is None:
         after = after.with_events(model.new_event(lease.id, model.END, end, now))
     # A resource that exists was shelved; the start unshelves it.
-    preparing = dict.fromkeys(
-        each.id for each in pending_reservations(after) if each.group and not each.is_made
-    )
+    preparing = dict.fromkeys(each.id for each in pending_reservations(after) if each.is_uncreated)
     after = preparation.add_preparations(after, preparing, now)
     drained = lease.status == _L.IN_PROGRESS
     return Change(after, {HOSTS_DRAINED if drained else RETRY_GRANTED: None})
