@@ -6,9 +6,10 @@ and no package; what a package declares is there when it is installed, and its p
 something when ``[manager] plugins`` names them.
 """
 
+import abc
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 import stevedore
@@ -23,21 +24,11 @@ class InvalidConfiguration(Exception):
     """The configuration of a package is invalid: the manager does not start."""
 
 
-#: Returns the allocations of a reservation as the API shows them. It takes a
-#: :class:`climate_core.lease.model.Reservation`, or its summary in a list.
-ReservationView = Callable[[Any], dict[str, Any]]
-
-
-#: Returns the name of a unit that users know. It takes the properties of the unit.
-UnitName = Callable[[Mapping[str, Any]], str]
-
-
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerParts:
     """The parts of a manager that background workers of packages use.
 
     :param registry: of the metrics of the manager
-    :param nudge: called when something was written that the engine has to process
     """
 
     conf: cfg.ConfigOpts
@@ -46,25 +37,26 @@ class ManagerParts:
     plugins: Mapping[str, Any]
     calendar: Any
     registry: Any
-    nudge: Callable[[], None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PoolCheck:
-    """A check of ``climate-status upgrade check``: that a pool is reserved for leases.
+class PoolCheck(abc.ABC):
+    """A check of ``climate-status upgrade check``: that a pool is reserved for leases."""
 
-    :param title: of the check
-    :param find_problems: returns sentences about the problems; None if the pool is empty
-    :param unchecked: the message, before the reason, if the check fails
-    :param empty: the message if the pool is empty
-    :param limits: the message about what the check cannot see, added to every result
-    """
+    title: ClassVar[str]
+    #: The message, before the reason, if the check fails.
+    unchecked: ClassVar[str]
+    #: The message if the pool is empty.
+    empty: ClassVar[str]
+    #: The message about what the check cannot see, added to every result.
+    limits: ClassVar[str]
 
-    title: str
-    find_problems: Callable[[Any, Any], list[str] | None]
-    unchecked: str
-    empty: str
-    limits: str
+    @abc.abstractmethod
+    def find_problems(self, database: Any, conn: Any) -> list[str] | None:
+        """Return sentences about the problems; None if the pool is empty.
+
+        :param conn: with the rights of the service
+        :raises climate_core.exceptions.PluginFailure: a service does not answer
+        """
 
 
 class ReservationPackage:
@@ -77,6 +69,8 @@ class ReservationPackage:
 
     #: The name of the entry point.
     name: ClassVar[str]
+    #: The types of resources whose allocated units the calendar names.
+    named_types: ClassVar[Collection[str]] = ()
 
     def list_options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
         """Return the options by section of climate.conf, beside those of the plugins."""
@@ -90,13 +84,20 @@ class ReservationPackage:
         """Return the calls of the API, as :data:`climate_core.api.routes.ROUTES` has them."""
         return {}
 
-    def list_reservation_views(self) -> Mapping[str, ReservationView]:
-        """Return how reservations show what the calendar allocates to them, by kind of unit."""
+    def view_allocations(self, reservation: Any) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return the allocations of a reservation as the API shows them, by its ``unit_kind``.
+
+        :param reservation: a :class:`climate_core.lease.model.Reservation`, or its summary in a
+            list
+        """
         return {}
 
-    def list_unit_names(self) -> Mapping[str, UnitName]:
-        """Return how the calendar names allocated units, by type of resource."""
-        return {}
+    def name_unit(self, resource_type: str, unit: Mapping[str, Any]) -> str:
+        """Return the name of an allocated unit of one of the ``named_types`` that users know.
+
+        :param unit: its properties
+        """
+        raise NotImplementedError
 
     def list_notifications(self) -> Iterable[Any]:
         """Return the ``NotificationType`` of each notification."""
@@ -109,8 +110,15 @@ class ReservationPackage:
         """
         return {}
 
-    def list_property_calls(self) -> Iterable[Any]:
-        """Return the ``PropertyCalls`` of the API about extra properties."""
+    def list_unit_tables(self) -> Iterable[Any]:
+        """Return the ``UnitTable`` of each kind of registered units.
+
+        Their import adds all tables of the package to the metadata of the database.
+        """
+        return ()
+
+    def list_unit_calls(self) -> Iterable[Any]:
+        """Return the ``UnitCalls`` of the API about each type of registered units."""
         return ()
 
     def create_operations(
@@ -181,6 +189,14 @@ def list_packages() -> tuple[ReservationPackage, ...]:
     )
     packages = [extension.obj for extension in manager if extension.obj is not None]
     return tuple(sorted(packages, key=lambda package: package.name))
+
+
+@functools.cache
+def find_unit_tables() -> Mapping[str, Any]:
+    """Return the ``UnitTable`` of each kind of registered units of all packages."""
+    return {
+        table.kind: table for package in list_packages() for table in package.list_unit_tables()
+    }
 
 
 def _reject_broken(_manager: object, entry_point: object, error: BaseException) -> NoReturn:

@@ -160,7 +160,7 @@ class ManagerService:
             self.database, list_services(self.plugins), executor.fast_starts.find_early_poll
         )
         pool = EventPool(self.database, executor.work, engine.workers, bulkhead)
-        self.metrics.count_waiting(lambda: pool.waiting)
+        self.metrics.watch_pool(pool)
         return Scheduler(self.database, self.clock, pool, engine.idle_seconds)
 
     def _create_preparation(self) -> StartPreparation | None:
@@ -177,9 +177,7 @@ class ManagerService:
         if not self.conf.webhooks.enabled:
             return None
         rules = webhook_rules(self.conf)
-        return webhooks.WebhookSender(
-            self.conf, self.database, self.clock, rules, self.cloud.catalog_urls
-        )
+        return webhooks.WebhookSender(self.conf, self.database, self.clock, rules, self.cloud)
 
     def _create_rpc_server(self, operations: LeaseOperations) -> MessageServer:
         feeds = FeedOperations(self.conf, self.database, self.trusts)
@@ -248,7 +246,6 @@ class ManagerService:
             plugins=self.plugins,
             calendar=self._calendar,
             registry=self.metrics.registry,
-            nudge=self.scheduler.nudge,
         )
         return [
             worker

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent import futures
-from typing import Any, ClassVar, Final, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeVar
 from wsgiref import simple_server
 
 from oslo_config import cfg
@@ -194,56 +194,6 @@ class PeriodicWorker(Worker):
 def limit_sleep(seconds: float | None, longest: float) -> float:
     """Return the seconds to sleep: clocks are set and hints get lost, so not for too long."""
     return longest if seconds is None else min(seconds, longest)
-
-
-class PoolWorker(Worker, Generic[T]):
-    """A worker that submits the items it finds to a pool of threads.
-
-    :param workers: number of threads
-    :param work: works on one item; returns whether to poll again
-    """
-
-    #: The prefix of the names of the threads.
-    prefix: ClassVar[str]
-    #: The message for the log if the work on an ``item`` raises.
-    interrupted: ClassVar[str]
-
-    def __init__(self, workers: int, idle_seconds: float, work: Callable[[T], Any]) -> None:
-        super().__init__(idle_seconds)
-        self._workers = workers
-        self._work = work
-        self._pool = futures.ThreadPoolExecutor(workers, thread_name_prefix=self.prefix)
-        self._in_flight: dict[Any, T] = {}
-
-    @property
-    def free_threads(self) -> int:
-        """Return the number of free threads."""
-        return self._workers - len(self._in_flight)
-
-    def wait(self, deadline: float) -> bool:
-        if not super().wait(deadline):
-            return False
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        with self._changed:
-            return self._changed.wait_for(lambda: not self._in_flight, seconds_left(deadline))
-
-    def submit(self, key: Any, item: T) -> None:
-        """Submit an item to the pool."""
-        with self._changed:
-            self._in_flight[key] = item
-        future = self._pool.submit(self._work, item)
-        future.add_done_callback(lambda done: self._finished(key, item, done))
-
-    def _finished(self, key: Any, item: T, future: futures.Future[Any]) -> None:
-        failed = None if future.cancelled() else future.exception()
-        if failed is not None:
-            LOG.error(self.interrupted.format(item=item), exc_info=failed)
-        with self._changed:
-            del self._in_flight[key]
-            last = not self._in_flight
-            self._changed.notify_all()
-        if future.cancelled() or failed or last or future.result():
-            self.nudge()
 
 
 #: When the message that a thread handles was received, by the monotonic clock.

@@ -8,19 +8,18 @@ from prometheus_client import core
 
 from climate_core.db.engine import Database
 from climate_core.delivery.metrics import CachedCollector
-from climate_hosts.db import host_power
-from climate_hosts.domain import power
+from climate_hosts.power import db, states
 
 
-class PowerCollector(CachedCollector[host_power.PowerCounts]):
+class PowerCollector(CachedCollector[db.PowerCounts]):
     """Count the hosts by power state, and the time for which they were off."""
 
     def __init__(self, database: Database, seconds: float) -> None:
         super().__init__(seconds)
         self._database = database
 
-    def count(self) -> host_power.PowerCounts:
-        return self._database.read(host_power.count_states)
+    def count(self) -> db.PowerCounts:
+        return self._database.read(db.count_states)
 
     def collect(self) -> Iterator[core.Metric]:
         found = self.read()
@@ -29,7 +28,7 @@ class PowerCollector(CachedCollector[host_power.PowerCounts]):
         hosts = core.GaugeMetricFamily(
             'climate_hosts_power', 'Hosts of the pools, by power state.', labels=['power']
         )
-        for state in (power.AWAKE, *power.PowerState):
+        for state in (states.AWAKE, *states.PowerState):
             hosts.add_metric([str(state)], found.hosts.get(str(state), 0))
         yield hosts
         yield core.CounterMetricFamily(
@@ -57,18 +56,13 @@ class HostMetrics:
             'Whether so many hosts look down at once that none is replaced.',
             registry=registry,
         )
-        self._wake_failures: prometheus_client.Counter | None = None
         if power_seconds is not None:
-            self._wake_failures = prometheus_client.Counter(
+            wake_failures = prometheus_client.Counter(
                 'climate_host_wake_failures', 'Hosts that did not wake in time.', registry=registry
             )
+            database.listen(states.WAKE_FAILED, wake_failures.inc)
             registry.register(PowerCollector(database, power_seconds))
 
     def set_outage(self, is_outage: bool) -> None:
         """Set whether so many hosts look down at once that none is replaced."""
         self._outage.set(is_outage)
-
-    def count_wake_failure(self) -> None:
-        """Count a host that was not powered on in time."""
-        if self._wake_failures is not None:
-            self._wake_failures.inc()

@@ -2,19 +2,21 @@
 """The reservation package of physical hosts, and of shares of them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 from oslo_policy import policy
 
 from climate_common import resource_types
-from climate_core.packages import ManagerParts, PoolCheck, ReservationPackage, ReservationView
+from climate_core.packages import ManagerParts, PoolCheck, ReservationPackage
 
 if TYPE_CHECKING:
-    from climate_core.api.registered_units import PropertyCalls
+    from climate_core.api.registered_units import UnitCalls
     from climate_core.api.routing import Table
     from climate_core.cloud import Cloud
     from climate_core.db.engine import Database
+    from climate_core.db.registered_units import UnitTable
+    from climate_core.lease.model import Reservation
     from climate_core.notifications.schemas import NotificationType
     from climate_core.operations.allocation_service import AllocationService
     from climate_core.operations.services import HostEvacuation, Services
@@ -40,19 +42,20 @@ class HostPackage(ReservationPackage):
         return policies.RULES
 
     def list_routes(self) -> 'Table':
-        from climate_hosts.api import routes
+        from climate_hosts.api import hosts
 
-        return routes.ROUTES
+        return hosts.ROUTES
 
-    def list_reservation_views(self) -> Mapping[str, ReservationView]:
-        from climate_hosts.domain import hosts
+    def view_allocations(self, reservation: 'Reservation') -> Mapping[str, Any]:
+        from climate_hosts import hosts
 
-        return {hosts.KIND: hosts.reservation_view}
+        is_ours = reservation.unit_kind == hosts.KIND
+        return hosts.reservation_view(reservation) if is_ours else {}
 
     def list_notifications(self) -> Iterable['NotificationType']:
-        from climate_hosts import notifications
+        from climate_hosts.power import transitions
 
-        return notifications.list_types()
+        return transitions.list_types()
 
     def list_companion_plugins(self) -> Mapping[str, 'type[ResourcePlugin]']:
         from climate_hosts.plugins.capacity import SizesPlugin
@@ -62,8 +65,7 @@ class HostPackage(ReservationPackage):
     def create_evacuation(
         self, services: 'Services', allocation_service: 'AllocationService', queue: 'WaitQueue'
     ) -> 'HostEvacuation':
-        from climate_hosts.operations.evacuation_planner import EvacuationPlanner
-        from climate_hosts.operations.host_evacuation import HostEvacuation
+        from climate_hosts.operations.evacuation import EvacuationPlanner, HostEvacuation
 
         planner = EvacuationPlanner(
             services.conf, services.database, allocation_service, services.cloud
@@ -71,53 +73,29 @@ class HostPackage(ReservationPackage):
         return HostEvacuation(planner, queue, services.clock)
 
     def create_workers(self, parts: ManagerParts) -> Iterator['Background']:
-        from climate_hosts.cloud.power import base
         from climate_hosts.metrics import HostMetrics
-        from climate_hosts.operations.host_drainer import HostDrainer
+        from climate_hosts.operations.draining import HostDrainer
         from climate_hosts.operations.shared_hosts import SharedHostReturner
+        from climate_hosts.power import drivers
+        from climate_hosts.power.worker import HostPower
         from climate_hosts.watch.failures import HostWatch
-        from climate_hosts.watch.power import HostPower
         from climate_hosts.watch.refresh import HostRefresher
 
         conf, database, cloud = parts.conf, parts.database, parts.cloud
         has_power = bool(conf.power.driver)
         seconds = conf.metrics.database_seconds if has_power else None
         metrics = HostMetrics(parts.registry, database, seconds)
-        watch = HostWatch(
-            conf,
-            database,
-            cloud,
-            parts.plugins,
-            parts.calendar,
-            parts.nudge,
-            metrics.set_outage,
-            leaves_sleeping=has_power,
-        )
         yield HostRefresher(conf, database, cloud)
-        yield SharedHostReturner(database, cloud.service)
-        yield HostDrainer(conf, database, cloud.service)
-        yield watch
+        yield SharedHostReturner(database, cloud)
+        yield HostDrainer(conf, database, cloud)
+        yield HostWatch(conf, database, cloud, parts.plugins, parts.calendar, metrics)
         if has_power:
-
-            def handle_wake_failure() -> None:
-                metrics.count_wake_failure()
-                watch.nudge()
-
-            driver = base.load_driver(conf)
-            yield HostPower(conf, database, driver, cloud.service, handle_wake_failure)
+            yield HostPower(conf, database, drivers.load_driver(conf), cloud)
 
     def list_pool_checks(self) -> Iterable[PoolCheck]:
         from climate_hosts.watch import isolation
 
-        return (
-            PoolCheck(
-                'Hosts of the pools',
-                isolation.find_problems,
-                'The hosts could not be checked',
-                'No pool has a host.',
-                isolation.UNSEEN,
-            ),
-        )
+        return (isolation.HostCheck(),)
 
     def find_orphans(
         self, database: 'Database', cloud: 'Cloud', unseen: dict[str, str]
@@ -133,10 +111,15 @@ class HostPackage(ReservationPackage):
 
         return repair.repair(database, cloud, yes, unseen)
 
-    def list_property_calls(self) -> Iterable['PropertyCalls']:
+    def list_unit_tables(self) -> Iterable['UnitTable[Any]']:
+        from climate_hosts.db import hosts
+
+        return (hosts.HOSTS,)
+
+    def list_unit_calls(self) -> Iterable['UnitCalls[Any]']:
         from climate_hosts.api import hosts
 
-        return (hosts.PROPERTIES,)
+        return (hosts.CALLS,)
 
     def create_operations(
         self, conf: cfg.ConfigOpts, database: 'Database', cloud: 'Cloud'

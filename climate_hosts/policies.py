@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Policies of hosts."""
 
-from climate_core.policies.roles import ADMIN, READER, rule
+from climate_core.policies import ADMIN, READER, rule
 
 GET = 'climate:hosts:get'
 CREATE = 'climate:hosts:create'

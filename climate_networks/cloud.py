@@ -10,7 +10,11 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from climate_core.cloud import errors, neutron
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.neutron import NEUTRON
+
+if TYPE_CHECKING:
+    from climate_networks.units import Segment
 
 #: What the descriptions and the tags begin with of what leases have.
 _MARK: Final = 'climate:'
@@ -66,15 +70,12 @@ def is_marked_for(found: Mapping[str, Any], reservation_id: str, project_id: str
     return bool(found['project_id'] == project_id and (marked or tagged))
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
 #: So many addresses are in one URL: all are read by a web server that takes 8 KiB.
 _ADDRESSES_PER_CALL: Final = 100
 
 
 def find_floatingips(
-    conn: 'connections.Connection', network_id: str, addresses: Collection[str]
+    conn: Connection, network_id: str, addresses: Collection[str]
 ) -> dict[str, dict[str, Any]]:
     """Return the floating IPs that have these addresses of a network, by the addresses."""
     found: dict[str, dict[str, Any]] = {}
@@ -85,7 +86,7 @@ def find_floatingips(
     return found
 
 
-def get_floatingip(conn: 'connections.Connection', floating_ip_id: str) -> dict[str, Any]:
+def get_floatingip(conn: Connection, floating_ip_id: str) -> dict[str, Any]:
     """Return a floating IP; Gone if there is none that these rights see."""
     found: dict[str, Any] = NEUTRON.read(conn, f'/floatingips/{floating_ip_id}', 'floatingip')
     return found
@@ -96,18 +97,18 @@ def project_of_floatingip(floating_ip: Mapping[str, Any]) -> str:
     return str(floating_ip['project_id'])
 
 
-def list_floatingip_ids(conn: 'connections.Connection') -> Iterator[str]:
+def list_floatingip_ids(conn: Connection) -> Iterator[str]:
     """Yield the ids of all floating IPs, one call for each page."""
     pages = NEUTRON.pages(conn, '/floatingips', 'floatingips', {'fields': 'id'})
     return (each['id'] for each in pages)
 
 
-def check_all_floatingips_visible(conn: 'connections.Connection') -> None:
+def check_all_floatingips_visible(conn: Connection) -> None:
     """Raise Refused if these rights do not see the floating IPs of every project."""
     neutron.check_all_visible(conn, 'floating IPs')
 
 
-def delete_floatingip(conn: 'connections.Connection', floating_ip_id: str) -> None:
+def delete_floatingip(conn: Connection, floating_ip_id: str) -> None:
     """Delete a floating IP, also while it is associated; one that is gone is fine.
 
     Port forwardings keep it from that, so they go first
@@ -125,20 +126,20 @@ def delete_floatingip(conn: 'connections.Connection', floating_ip_id: str) -> No
             NEUTRON.request(conn, 'DELETE', path)
 
 
-def get_network(conn: 'connections.Connection', network_id: str) -> dict[str, Any]:
+def get_network(conn: Connection, network_id: str) -> dict[str, Any]:
     """Return a network; Gone if there is none."""
     found: dict[str, Any] = NEUTRON.read(conn, f'/networks/{network_id}', 'network')
     return found
 
 
-def list_subnets(conn: 'connections.Connection', network_id: str) -> list[dict[str, Any]]:
+def list_subnets(conn: Connection, network_id: str) -> list[dict[str, Any]]:
     """Return the subnets of a network that have IPv4 addresses."""
     query = {'network_id': network_id, 'ip_version': 4}
     return list(NEUTRON.pages(conn, '/subnets', 'subnets', query))
 
 
 def find_used_addresses(
-    conn: 'connections.Connection', network_id: str, addresses: Collection[str]
+    conn: Connection, network_id: str, addresses: Collection[str]
 ) -> dict[str, str]:
     """Return which of these addresses of a network ports have, and what each of those is for.
 
@@ -160,10 +161,6 @@ def _split_addresses(addresses: Collection[str]) -> Iterator[list[str]]:
         yield listed[first : first + _ADDRESSES_PER_CALL]
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-    from climate_networks.units import Segment
-
 #: No VLAN has this number: Neutron makes no network of it.
 _INVALID_VLAN: Final = 4095
 #: What Neutron does not know of a segment -> how it says so.
@@ -180,7 +177,7 @@ def provider_attributes(segment: 'Segment') -> dict[str, Any]:
     return named
 
 
-def find_network(conn: 'connections.Connection', segment: 'Segment') -> dict[str, Any] | None:
+def find_network(conn: Connection, segment: 'Segment') -> dict[str, Any] | None:
     """Return the network of a segment; None if there is none that these rights see."""
     wanted = provider_attributes(segment)
     # Neutron leaves out filters and fields that these rights may not read.
@@ -191,7 +188,7 @@ def find_network(conn: 'connections.Connection', segment: 'Segment') -> dict[str
 
 
 def find_used_segments(
-    conn: 'connections.Connection', segments: Collection['Segment']
+    conn: Connection, segments: Collection['Segment']
 ) -> dict['Segment', dict[str, Any]]:
     """Return which of some segments of one type networks have, and these.
 
@@ -209,7 +206,7 @@ def find_used_segments(
     return found
 
 
-def find_unknown_attribute(conn: 'connections.Connection', segment: 'Segment') -> str | None:
+def find_unknown_attribute(conn: Connection, segment: 'Segment') -> str | None:
     """Return the name of what Neutron does not know of a segment; None: it knows all of it.
 
     Neutron lists neither its types nor its physical networks. It is asked for a network that it
@@ -234,7 +231,7 @@ def find_unknown_attribute(conn: 'connections.Connection', segment: 'Segment') -
     return next(found, None)
 
 
-def list_segment_ranges(conn: 'connections.Connection') -> list[dict[str, Any]]:
+def list_segment_ranges(conn: Connection) -> list[dict[str, Any]]:
     """Return the ranges from which Neutron chooses segments.
 
     It has none to show without its plugin ``network_segment_range``, or without the right to see

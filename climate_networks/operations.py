@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Register floating IPs and network segments for leases, as operators ask, and remove them.
+"""Register floating IPs and network segments for leases, remove and check them, for operators.
 
 Neutron is only read, with the rights of the service: operators keep addresses out of the
 allocation pools, and segments out of the ranges that Neutron chooses from.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+import ipaddress
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import (
@@ -24,12 +28,8 @@ from climate_core.operations.operator_registration import (
 )
 from climate_core.operations.remote import remote_for_operators
 from climate_core.operations.services import ServiceConnector
-from climate_networks import cloud as climate_networks_cloud
-from climate_networks import cloud as cloud_floatingips
-from climate_networks import db, policies, units
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
+from climate_core.packages import PoolCheck
+from climate_networks import cloud, db, policies, tables, units
 
 
 @dataclasses.dataclass
@@ -63,9 +63,9 @@ class FloatingIpOperations:
         conn = self.cloud.service()
         with require_services():
             _check_external_network(conn, network_id)
-            subnets = cloud_floatingips.list_subnets(conn, network_id)
+            subnets = cloud.list_subnets(conn, network_id)
             found = {str(each): units.check_address(each, subnets, field) for each in addresses}
-            used = cloud_floatingips.find_used_addresses(conn, network_id, found)
+            used = cloud.find_used_addresses(conn, network_id, found)
         if used:
             address, owner = min(used.items())
             raise exceptions.FloatingIpInUse(
@@ -84,11 +84,11 @@ class FloatingIpOperations:
         self.database.write(_delete_floatingip, floating_ip_id)
 
 
-def _check_external_network(conn: 'connections.Connection', network_id: str) -> None:
+def _check_external_network(conn: Connection, network_id: str) -> None:
     """Reject a network that does not exist, or has no floating IPs."""
     field = 'floating_network_id'
     try:
-        network = cloud_floatingips.get_network(conn, network_id)
+        network = cloud.get_network(conn, network_id)
     except errors.Gone as exc:
         raise exceptions.ResourceNotFound(
             f'{field}: there is no network {network_id}.', field=field
@@ -100,14 +100,11 @@ def _check_external_network(conn: 'connections.Connection', network_id: str) -> 
 
 
 def _delete_floatingip(session: orm.Session, floating_ip_id: int) -> None:
-    one = db.get_floatingip(session, floating_ip_id, lock=True)
-    name = f'Floating IP {one.address}'
+    address = db.FLOATING_IPS.get(session, floating_ip_id, lock=True).address
+    name = f'Floating IP {address}'
     check_unallocated(session, floating_ip_id, name, exceptions.FloatingIpInUse)
-    db.delete_floatingip(session, floating_ip_id)
+    db.FLOATING_IPS.delete(session, floating_ip_id)
 
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 _ATTRIBUTE_NOUNS: Final = {'network_type': 'network type', 'physical_network': 'physical network'}
 #: Where Neutron knows it from.
@@ -192,34 +189,26 @@ class NetworkOperations:
 
         :raises climate_core.exceptions.NetworkPropertyNotFound: no segment has it
         """
-        self.database.write(db.SEGMENT_PROPERTIES.set_private, name, private)
+        self.database.write(db.SEGMENTS.set_private, name, private)
 
 
-def _check_segments_free(
-    conn: 'connections.Connection', wanted: Sequence[units.Segment], field: str
-) -> None:
+def _check_segments_free(conn: Connection, wanted: Sequence[units.Segment], field: str) -> None:
     """Reject segments that Neutron does not know, chooses for other projects, or uses.
 
     :param wanted: all of the same physical network
     :param field: that has their numbers
     """
-    unknown = climate_networks_cloud.find_unknown_attribute(conn, wanted[0])
+    unknown = cloud.find_unknown_attribute(conn, wanted[0])
     if unknown is not None:
         raise exceptions.BadRequest(
             f'{unknown}: Neutron has no {_ATTRIBUTE_NOUNS[unknown]} {wanted[0].facts[unknown]}. '
             f'{_CONFIGURED_BY[unknown]}',
             field=unknown,
         )
-    ranges, project_id = (
-        climate_networks_cloud.list_segment_ranges(conn),
-        str(conn.current_project_id),
-    )
-    for each in wanted:
-        found = units.find_range(each, ranges, project_id)
-        if found is not None:
-            told = units.describe_range(each, found, project_id)
-            raise exceptions.BadRequest(f'{field}: {told}', field=field)
-    used = climate_networks_cloud.find_used_segments(conn, wanted)
+    problem = next(_find_in_ranges(conn, wanted), None)
+    if problem is not None:
+        raise exceptions.BadRequest(f'{field}: {problem}', field=field)
+    used = cloud.find_used_segments(conn, wanted)
     if used:
         segment, network = min(used.items(), key=lambda each: each[0].segment_id)
         raise exceptions.NetworkInUse(
@@ -244,24 +233,101 @@ def _read_access(
 
 
 def _update_segment(session: orm.Session, network_id: int, values: Mapping[str, Any]) -> None:
-    one = db.get_segment(session, network_id, lock=True)
-    if values.get('generation') not in (None, one.generation):
+    present = db.SEGMENTS.get(session, network_id, lock=True)
+    if values.get('generation') not in (None, present.generation):
         raise exceptions.NetworkChanged(
-            f'{one.segment} has generation {one.generation} by now, not {values["generation"]}. '
-            'Read it again.',
+            f'{present.segment} has generation {present.generation} by now, not '
+            f'{values["generation"]}. Read it again.',
             field='generation',
         )
-    changed = {**one.extra, **values.get('extra', {})}
-    extra = {name: each for name, each in changed.items() if each is not None}
+    changed = {**present.extra, **values.get('extra', {})}
+    extra = {name: value for name, value in changed.items() if value is not None}
     unit = {
-        'available': values.get('available', one.available),
-        'access': _read_access(values, one),
-        'properties': one.properties(extra),
+        'available': values.get('available', present.available),
+        'access': _read_access(values, present),
+        'properties': present.properties(extra),
     }
-    db.update_segment(session, network_id, unit, extra)
+    generation = tables.NETWORK_SEGMENTS.c.generation + 1
+    db.SEGMENTS.update(session, network_id, unit, {'extra': extra, 'generation': generation})
 
 
 def _delete_segment(session: orm.Session, network_id: int) -> None:
-    one = db.get_segment(session, network_id, lock=True)
-    check_unallocated(session, network_id, str(one.segment), exceptions.NetworkInUse)
-    db.delete_segment(session, network_id)
+    segment = db.SEGMENTS.get(session, network_id, lock=True).segment
+    check_unallocated(session, network_id, str(segment), exceptions.NetworkInUse)
+    db.SEGMENTS.delete(session, network_id)
+
+
+def _find_in_ranges(conn: Connection, segments: Iterable[units.Segment]) -> Iterator[str]:
+    """Yield which segments Neutron chooses for other projects; one call."""
+    ranges, project_id = cloud.list_segment_ranges(conn), str(conn.current_project_id)
+    for segment in segments:
+        found = units.find_range(segment, ranges, project_id)
+        if found is not None:
+            yield units.describe_range(segment, found, project_id)
+
+
+class AddressCheck(PoolCheck):
+    """Check that Neutron allocates no registered floating IP to other projects."""
+
+    title = 'Floating IPs for leases'
+    unchecked = 'Whether each floating IP is free for leases could not be checked'
+    empty = 'No floating IP is set apart for leases.'
+    limits = (
+        "Neutron's policy cannot be seen from here. Without the lines for its policy.yaml that "
+        'are in the documents (Floating IPs, for operators) the manager of any project can create '
+        'a floating IP with an address that is set apart for leases, and owners can change the '
+        'tags by which Climate finds the floating IPs of leases.'
+    )
+
+    def find_problems(self, database: Database, conn: Connection) -> list[str] | None:
+        """Return what is wrong with registered addresses, one call for each network."""
+        registered: dict[str, list[str]] = defaultdict(list)
+        for unit in db.FLOATING_IPS.iterate_all(database):
+            registered[unit.network_id].append(unit.address)
+        if not registered:
+            return None
+        problems = []
+        for network_id, addresses in sorted(registered.items()):
+            subnets = cloud.list_subnets(conn, network_id)
+            for address in addresses:
+                field = f'Floating IP {address}'
+                try:
+                    units.check_address(ipaddress.IPv4Address(address), subnets, field)
+                except exceptions.BadRequest as exc:
+                    problems.append(exc.message)
+        return problems
+
+
+class SegmentCheck(PoolCheck):
+    """Check that Neutron allocates no registered segment to other projects."""
+
+    title = 'Networks for leases'
+    unchecked = 'Whether each network segment is free for leases could not be checked'
+    empty = 'No network segment is set apart for leases.'
+    limits = (
+        'From which segments Neutron chooses can be seen only with its plugin '
+        'network_segment_range. Without it those that are set apart must be outside of '
+        'network_vlan_ranges and its like.'
+    )
+
+    def find_problems(self, database: Database, conn: Connection) -> list[str] | None:
+        """Return which registered segments other projects have, or may get.
+
+        One call for each physical network, and one for the ranges.
+        """
+        registered: dict[tuple[str, str], list[units.Segment]] = defaultdict(list)
+        for unit in db.SEGMENTS.iterate_all(database):
+            segment = unit.segment
+            registered[segment.network_type, segment.physical_network or ''].append(segment)
+        if not registered:
+            return None
+        groups = [segments for _, segments in sorted(registered.items())]
+        chosen = [*_find_in_ranges(conn, itertools.chain(*groups))]
+        used = [
+            f'{segment} is set apart for leases, but network {network["id"]} has it, which is of '
+            'none.'
+            for segments in groups
+            for segment, network in cloud.find_used_segments(conn, segments).items()
+            if not cloud.is_marked(network)
+        ]
+        return used + chosen

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reservation package of floating IPs and network segments."""
 
-import operator
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 from oslo_policy import policy
 
 from climate_common import resource_types
-from climate_core.packages import PoolCheck, ReservationPackage, ReservationView, UnitName
+from climate_core.packages import PoolCheck, ReservationPackage
 
 if TYPE_CHECKING:
-    from climate_core.api.registered_units import PropertyCalls
+    from climate_core.api.registered_units import UnitCalls
     from climate_core.api.routing import Table
     from climate_core.cloud import Cloud
     from climate_core.db.engine import Database
+    from climate_core.db.registered_units import UnitTable
+    from climate_core.lease.model import Reservation
     from climate_core.plugins.base import ResourcePlugin
 
 
@@ -23,6 +24,7 @@ class NetworkPackage(ReservationPackage):
     """Declare ``virtual:floatingip`` and ``network``."""
 
     name = 'networks'
+    named_types = (resource_types.FLOATING_IP, resource_types.NETWORK)
 
     def list_policies(self) -> Iterable[policy.RuleDefault]:
         from climate_networks import policies
@@ -30,25 +32,25 @@ class NetworkPackage(ReservationPackage):
         return policies.RULES
 
     def list_routes(self) -> 'Table':
-        from climate_networks import routes
+        from climate_networks.api import floatingips, networks
 
-        return routes.ROUTES
+        return floatingips.ROUTES | networks.ROUTES
 
-    def list_reservation_views(self) -> Mapping[str, ReservationView]:
+    def view_allocations(self, reservation: 'Reservation') -> Mapping[str, Any]:
         from climate_networks import units
 
-        return {
-            units.FLOATING_IP_KIND: units.floatingips_view,
-            units.SEGMENT_KIND: units.network_view,
-        }
+        match reservation.unit_kind:
+            case units.FLOATING_IP_KIND:
+                return units.floatingips_view(reservation)
+            case units.SEGMENT_KIND:
+                return units.network_view(reservation)
+        return {}
 
-    def list_unit_names(self) -> Mapping[str, UnitName]:
+    def name_unit(self, resource_type: str, unit: Mapping[str, Any]) -> str:
         from climate_networks import units
 
-        return {
-            resource_types.FLOATING_IP: operator.itemgetter('address'),
-            resource_types.NETWORK: lambda unit: str(units.Segment.of(unit)),
-        }
+        is_network = resource_type == resource_types.NETWORK
+        return str(units.Segment.of(unit) if is_network else unit['address'])
 
     def list_companion_plugins(self) -> Mapping[str, 'type[ResourcePlugin]']:
         from climate_networks.plugins.floatingips import HeldFloatingIpPlugin
@@ -56,29 +58,19 @@ class NetworkPackage(ReservationPackage):
         return {resource_types.FLOATING_IP: HeldFloatingIpPlugin}
 
     def list_pool_checks(self) -> Iterable[PoolCheck]:
-        from climate_networks import checks
+        from climate_networks import operations
 
-        return (
-            PoolCheck(
-                'Floating IPs for leases',
-                checks.find_unsafe_addresses,
-                'Whether each floating IP is free for leases could not be checked',
-                'No floating IP is set apart for leases.',
-                checks.UNCHECKED_POLICY,
-            ),
-            PoolCheck(
-                'Networks for leases',
-                checks.find_unsafe_segments,
-                'Whether each network segment is free for leases could not be checked',
-                'No network segment is set apart for leases.',
-                checks.UNCHECKED_RANGES,
-            ),
-        )
+        return operations.AddressCheck(), operations.SegmentCheck()
 
-    def list_property_calls(self) -> Iterable['PropertyCalls']:
-        from climate_networks import handlers
+    def list_unit_tables(self) -> Iterable['UnitTable[Any]']:
+        from climate_networks import db
 
-        return (handlers.PROPERTIES,)
+        return db.FLOATING_IPS, db.SEGMENTS
+
+    def list_unit_calls(self) -> Iterable['UnitCalls[Any]']:
+        from climate_networks.api import floatingips, networks
+
+        return floatingips.CALLS, networks.CALLS
 
     def create_operations(
         self,

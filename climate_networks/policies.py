@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Default policies of floating IPs and network segments."""
 
-from climate_core.policies.roles import ADMIN, READER, rule
+from climate_core.policies import ADMIN, READER, rule
 
 GET_FLOATING_IPS = 'climate:floatingips:get'
 CREATE_FLOATING_IPS = 'climate:floatingips:create'

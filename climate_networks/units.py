@@ -5,7 +5,7 @@ import dataclasses
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from climate_core import exceptions
 from climate_core.lease import unit_properties
@@ -31,6 +31,11 @@ class FloatingIp:
     address: str
     available: bool
     created_at: datetime
+
+    @classmethod
+    def from_row(cls, row: Mapping[Any, Any]) -> Self:
+        """Create it from the columns of its row and its unit."""
+        return cls(**row)
 
 
 def read_addresses(values: dict[str, Any]) -> tuple[str, list[ipaddress.IPv4Address]]:
@@ -193,6 +198,14 @@ class RegisteredSegment:
     created_at: datetime
     updated_at: datetime | None = None
     generation: int = 0
+
+    @classmethod
+    def from_row(cls, row: Mapping[Any, Any]) -> Self:
+        """Create it from the columns of its row and its unit."""
+        values = dict(row)
+        facts = {name: values.pop(name) for name in SEGMENT_FACTS}
+        access = values.pop('access') or {}
+        return cls(**values, segment=Segment.of(facts), **access)
 
     def properties(self, extra: Mapping[str, Any]) -> dict[str, Any]:
         """Return the properties that filters match, with these extra ones."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from climate_common import event_types
+from climate_common import event_types, lease_fields
 
 _RESERVATION_KEYS = frozenset(
     {
@@ -165,39 +165,31 @@ class Lease:
 
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
-        events = sorted(
-            (Event.from_dict(each) for each in body.get('events') or ()), key=_event_order
-        )
-        before_end = (each.time for each in events if each.is_before_end)
-        webhook = body.get('webhook')
-        return cls(
-            id=body['id'],
-            name=body.get('name') or '',
-            start_date=time_of(body.get('start_date')),
-            end_date=time_of(body.get('end_date')),
-            before_end_date=time_of(body.get('before_end_date')) or next(before_end, None),
-            status=body.get('status'),
-            status_reason=body.get('status_reason'),
-            degraded=bool(body.get('degraded')),
-            project_id=body.get('project_id'),
-            user_id=body.get('user_id'),
-            generation=body.get('generation'),
-            created_at=time_of(body.get('created_at')),
-            updated_at=time_of(body.get('updated_at')),
-            kind=body.get('kind'),
-            retries_left=body.get('retries_left'),
-            priority=body.get('priority'),
-            preemptible=bool(body.get('preemptible')),
-            next_retry_at=time_of(body.get('next_retry_at')),
-            queue_position=body.get('queue_position'),
-            start_policy=body.get('start_policy'),
-            before_start=tuple(body.get('before_start') or ()),
-            webhook=Webhook.from_dict(webhook) if webhook else None,
-            reservations=tuple(
-                Reservation.from_dict(each) for each in body.get('reservations') or ()
-            ),
-            events=tuple(events),
-        )
+        values = {
+            field.name: _read_value(field.type, body.get(field.name))
+            for field in lease_fields.shown_in(lease_fields.API)
+        }
+        before_end = (event.time for event in values['events'] if event.is_before_end)
+        values['before_end_date'] = values['before_end_date'] or next(before_end, None)
+        return cls(**values | {'name': values['name'] or ''})
+
+
+def _read_value(kind: str, value: Any) -> Any:
+    """Read a value of a type of :mod:`climate_common.lease_fields`; None: the answer has none."""
+    match kind:
+        case lease_fields.DATE | lease_fields.STAMP:
+            return time_of(value)
+        case lease_fields.BOOLEAN:
+            return bool(value)
+        case lease_fields.SECONDS:
+            return tuple(value or ())
+        case lease_fields.WEBHOOK:
+            return Webhook.from_dict(value) if value else None
+        case lease_fields.RESERVATIONS:
+            return tuple(Reservation.from_dict(item) for item in value or ())
+        case lease_fields.EVENTS:
+            return tuple(sorted((Event.from_dict(item) for item in value or ()), key=_event_order))
+    return value
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,8 @@ from climate_core.api.request import (
 from climate_core.api.routing import Route, find_route, is_public
 from climate_core.concurrency import ReservingLimit
 from climate_core.context import RequestContext
+from climate_core.db import feeds
 from climate_core.db.engine import Database
-from climate_core.lease import feeds
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.rpc.client import ManagerClient
@@ -195,31 +195,6 @@ def _find_route(request: Request) -> tuple[Route, dict[str, str]]:
     return route, variables
 
 
-#: Outermost first:
-#: the headers of a proxy, before any part creates links;
-#: the request id and the log, for every response, also of faults and rejected origins;
-#: CORS, outside of the faults, so that browsers can read them;
-#: faults, which convert the errors of all inner parts to JSON;
-#: the health check, without a token;
-#: the limit of the body, before Keystone is called;
-#: authentication, for all but public paths, with the filters of the operator inside.
-_PIPELINE: tuple[Callable[[Any, cfg.ConfigOpts], Any], ...] = (
-    http_proxy_to_wsgi.HTTPProxyToWSGI,
-    request_id.RequestId,
-    lambda application, _conf: RequestLog(application),
-    cors.CORS,
-    lambda application, _conf: errors.Faults(application),
-    lambda application, conf: _PathFork(
-        _is_health, healthcheck.Healthcheck(None, conf), application
-    ),
-    sizelimit.RequestBodySizeLimiter,
-    lambda application, conf: _PathFork(
-        functools.partial(is_public, routes.ROUTES),
-        application,
-        _authenticated(_filtered(application, conf), conf),
-    ),
-)
-
 _CORS = {
     'allow_headers': [
         'X-Auth-Token',
@@ -271,11 +246,24 @@ def load_application(
     for name, value in _CORS.items():
         conf.set_default(name, value, group='cors')
     conf.set_default('max_request_body_size', _MAX_BODY_BYTES, group='oslo_middleware')
-    return functools.reduce(
-        lambda application, wrap: wrap(application, conf),
-        reversed(_PIPELINE),
-        Application(backend),
-    )
+    return _wrap(Application(backend), conf)
+
+
+def _wrap(application: Any, conf: cfg.ConfigOpts) -> Any:
+    """Wrap the application in its middleware, from the inside to the outside."""
+    # Public paths need no token, and do not pass the filters of the operator.
+    is_open = functools.partial(is_public, routes.ROUTES)
+    guarded = _authenticated(_filtered(application, conf), conf)
+    wrapped: Any = _PathFork(is_open, application, guarded)
+    # The body is limited before Keystone is called, and the health check needs no token.
+    wrapped = sizelimit.RequestBodySizeLimiter(wrapped, conf)
+    wrapped = _PathFork(_is_health, healthcheck.Healthcheck(None, conf), wrapped)
+    # The errors of all inner parts become JSON, which browsers can read because of CORS.
+    wrapped = cors.CORS(errors.Faults(wrapped), conf)
+    # Each response has a request id and a line in the log, also faults and rejected origins.
+    wrapped = request_id.RequestId(RequestLog(wrapped), conf)
+    # The headers of a proxy count before any part creates links.
+    return http_proxy_to_wsgi.HTTPProxyToWSGI(wrapped, conf)
 
 
 def _spare_one_thread() -> int | None:

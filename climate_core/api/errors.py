@@ -11,8 +11,8 @@ from oslo_log import log
 from oslo_serialization import jsonutils
 
 from climate_core import exceptions
+from climate_core.db import feeds
 from climate_core.db.engine import error_for_user
-from climate_core.lease import feeds
 
 LOG = log.getLogger(__name__)
 

@@ -3,7 +3,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from oslo_config import cfg
@@ -11,8 +11,8 @@ from oslo_policy import policy
 
 from climate_core import conf as configuration
 from climate_core import exceptions, policies
-from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
+from climate_core.db.registered_units import Viewer
 from climate_core.lease.model import Lease
 
 
@@ -82,19 +82,9 @@ def authorize_lease(
         authorize(enforcer, context, rule, target, field)
 
 
-def visibility_check(
-    context: RequestContext, sees_all: bool
-) -> Callable[[Mapping[str, Any] | None], bool]:
-    """Return a function that checks by the stored access to a unit whether the caller sees it.
-
-    Callers see the units that the calendar may allocate to their project.
+def viewer(context: RequestContext, sees_all: bool = False) -> Viewer:
+    """Return the caller of a request as the viewer of registered units.
 
     :param sees_all: whether the policy lets the caller see the units of all projects
     """
-    owner = context.project_id, context.project_domain_id
-
-    def is_visible(stored: Mapping[str, Any] | None) -> bool:
-        access = Access.load(stored)
-        return sees_all or access is None or access.admits(*owner)
-
-    return is_visible
+    return Viewer(context.project_id, context.project_domain_id, sees_all)

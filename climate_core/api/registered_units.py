@@ -1,23 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Schemas, checks and extra properties that the calls of reservation packages share.
+"""Schemas and calls of registered units, which reservation packages declare.
 
 Registered units are what operators add to pools: hosts, floating IPs and network segments.
 """
 
-import dataclasses
+import abc
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Final, Generic
 
 import webob
 
 from climate_common import limits
 from climate_core import exceptions, packages
 from climate_core.api import errors, policy
-from climate_core.api.request import Backend, Request, answer, parse_unit_id
+from climate_core.api.request import (
+    Backend,
+    Request,
+    answer,
+    next_links,
+    page_body,
+    page_limit,
+    parse_unit_id,
+)
 from climate_core.api.schemas import common
 from climate_core.context import RequestContext
-from climate_core.db.extra_properties import ExtraProperties
+from climate_core.db.registered_units import R, UnitTable
 
 #: A boolean; clients of Blazar send it as a string.
 FLAG: Final[dict[str, Any]] = {'enum': [True, False, 'true', 'false', 'True', 'False']}
@@ -112,32 +120,6 @@ def property_schema(resource_type: str) -> dict[str, Any]:
     )
 
 
-def authorize(backend: Backend, request: Request, rule: str, resource_type: str) -> None:
-    """Enforce a policy, and report 404 for the path of a type that is not enabled.
-
-    :raises climate_core.exceptions.Forbidden: the policy does not allow the request
-    :raises climate_core.api.errors.PathNotFound: the plugin of the type is not enabled
-    """
-    context = request.context
-    target = {'project_id': context.project_id, 'user_id': context.user_id}
-    policy.authorize(backend.enforcer, context, rule, target)
-    if resource_type not in backend.plugins:
-        raise errors.PathNotFound(
-            f'There is nothing at {request.path_info}: {resource_type} is not enabled.'
-        )
-
-
-def require_unit_id(text: str, not_found: Callable[[str], exceptions.NotFound]) -> int:
-    """Return the id of a unit as a number.
-
-    :param not_found: creates the error for an id that no unit can have
-    """
-    unit_id = parse_unit_id(text)
-    if unit_id is None:
-        raise not_found(text)
-    return unit_id
-
-
 def flatten_values(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a body, which some clients send under ``values``.
 
@@ -156,30 +138,108 @@ def parse_flag(value: Any) -> bool:
     return str(value).lower() == 'true'
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PropertyCalls:
-    """The calls for the extra properties of units of a type. Handlers enforce their policies.
+class UnitCalls(abc.ABC, Generic[R]):
+    """What the calls of the API about registered units of a type have in common.
 
-    :param stored: the properties in the database
-    :param resource_type: the type of the units
-    :param private_rule: the policy of seeing private properties
-    :param unknown_property: the error for a property that no unit has
-    :param fields: the fields that requests may name beside extra properties
+    Handlers enforce the policies before they call these methods.
     """
 
-    stored: ExtraProperties
-    resource_type: str
-    private_rule: str
-    unknown_property: type[exceptions.UnknownProperty]
-    fields: Sequence[str]
+    resource_type: ClassVar[str]
+    #: The name of a unit in an answer; a list has it with an s.
+    noun: ClassVar[str]
+    units: ClassVar[UnitTable[Any]]
+    #: Query parameters -> the columns that they filter.
+    filters: ClassVar[Mapping[str, str]]
+    #: The policy of seeing the units of all projects; None: all see them.
+    all_projects_rule: ClassVar[str | None] = None
+    #: The policy of seeing private extra properties; None: units have no extra properties.
+    private_rule: ClassVar[str | None] = None
+    #: The error for a filter by a property that no unit has.
+    unknown_property: ClassVar[type[exceptions.UnknownProperty] | None] = None
+    #: The fields that filters may name beside extra properties.
+    fields: ClassVar[Sequence[str]] = ()
 
-    def list_(self, backend: Backend, request: Request) -> webob.Response:
+    @abc.abstractmethod
+    def view(self, unit: R, *, sees_all: bool, hidden: Collection[str]) -> dict[str, Any]:
+        """Return a unit as the API shows it; extra properties never replace other fields.
+
+        :param sees_all: whether to show which projects may use it
+        :param hidden: the names of the extra properties to leave out
+        """
+
+    def authorize(self, backend: Backend, request: Request, rule: str) -> None:
+        """Enforce a policy, and report 404 for the path of a type that is not enabled.
+
+        :raises climate_core.exceptions.Forbidden: the policy does not allow the request
+        :raises climate_core.api.errors.PathNotFound: the plugin of the type is not enabled
+        """
+        context = request.context
+        target = {'project_id': context.project_id, 'user_id': context.user_id}
+        policy.authorize(backend.enforcer, context, rule, target)
+        if self.resource_type not in backend.plugins:
+            raise errors.PathNotFound(
+                f'There is nothing at {request.path_info}: {self.resource_type} is not enabled.'
+            )
+
+    def parse_id(self, text: str) -> int:
+        """Return the id of a unit as a number.
+
+        :raises climate_core.exceptions.NotFound: no unit can have this id
+        """
+        unit_id = parse_unit_id(text)
+        if unit_id is None:
+            raise self.units.not_found(text)
+        return unit_id
+
+    def read_page(self, backend: Backend, request: Request) -> dict[str, Any]:
+        """Return the body of a page of the units that the caller sees, ordered by id."""
+        asked, sees_all = request.parameters, self._sees_all(backend, request.context)
+        filters = {column: asked.get(name) for name, column in self.filters.items()}
+        page = asked.get('marker', 0), page_limit(backend, request)
+        viewer = None if sees_all else policy.viewer(request.context)
+        units, more = backend.database.read(self.units.page, filters, *page, viewer)
+        hidden = self.list_hidden(backend, request.context)
+        shown = [self.view(unit, sees_all=sees_all, hidden=hidden) for unit in units]
+        links = next_links(request, str(units[-1].id)) if more else None
+        return page_body(f'{self.noun}s', shown, links)
+
+    def show(self, backend: Backend, request: Request, text: str) -> webob.Response:
+        """Answer with a unit, if the caller sees it."""
+        sees_all = self._sees_all(backend, request.context)
+        viewer = None if sees_all else policy.viewer(request.context)
+        unit = backend.database.read(self.units.get, self.parse_id(text), False, viewer)
+        hidden = self.list_hidden(backend, request.context)
+        return answer(200, {self.noun: self.view(unit, sees_all=sees_all, hidden=hidden)})
+
+    def answer_changed(
+        self,
+        backend: Backend,
+        request: Request,
+        status: int,
+        unit_ids: Sequence[int],
+        *,
+        is_range: bool = False,
+    ) -> webob.Response:
+        """Answer with units that an operator has created or changed.
+
+        :param is_range: whether to show all of them, and not only the first
+        """
+        hidden = self.list_hidden(backend, request.context)
+        shown = [
+            self.view(backend.database.read(self.units.get, unit_id), sees_all=True, hidden=hidden)
+            for unit_id in unit_ids
+        ]
+        every = {f'{self.noun}s': shown} if is_range else {}
+        return answer(status, {self.noun: shown[0], **every})
+
+    def list_properties(self, backend: Backend, request: Request) -> webob.Response:
         """List extra properties; without the policy of private ones, those of reservable units."""
         context, parameters = request.context, request.parameters
         if parameters.get('all'):
+            assert self.private_rule is not None  # nosec B101 # for mypy: it holds already
             policy.authorize(backend.enforcer, context, self.private_rule, {})
         properties = self.list_values(backend, context)
-        private = backend.database.read(self.stored.list_private)
+        private = backend.database.read(self.units.list_private_properties)
         shown = [
             {'property': name, 'private': name in private, 'values': values}
             for name, values in properties.items()
@@ -191,19 +251,15 @@ class PropertyCalls:
 
     def list_values(self, backend: Backend, context: RequestContext) -> dict[str, list[Any]]:
         """Return the extra properties of units that the caller can reserve, with their values."""
-        is_visible = policy.visibility_check(context, self._sees_private(backend, context))
-        return backend.database.read(self.stored.values, is_visible)
+        viewer = None if self._sees_private(backend, context) else policy.viewer(context)
+        return backend.database.read(self.units.list_property_values, viewer)
 
-    def update(
-        self,
-        backend: Backend,
-        request: Request,
-        name: str,
-        operation: Callable[[Any, RequestContext, str, bool], None],
+    def update_property(
+        self, backend: Backend, request: Request, name: str, operation: Any
     ) -> webob.Response:
         """Make an extra property private or public.
 
-        :param operation: the operation of the manager
+        :param operation: the operation of the manager, as ``HostOperations.set_host_property``
         """
         private = request.read_body(UPDATE_PROPERTY)['private']
         backend.manager.call(operation, request.context, name, private)
@@ -219,19 +275,25 @@ class PropertyCalls:
         """Return the names of the extra properties that the caller may not see."""
         if self._sees_private(backend, context):
             return set()
-        return backend.database.read(self.stored.list_private)
+        return backend.database.read(self.units.list_private_properties)
 
     def _sees_private(self, backend: Backend, context: RequestContext) -> bool:
-        return policy.allows(backend.enforcer, context, self.private_rule, {})
+        rule = self.private_rule
+        return rule is None or policy.allows(backend.enforcer, context, rule, {})
+
+    def _sees_all(self, backend: Backend, context: RequestContext) -> bool:
+        rule = self.all_projects_rule
+        return rule is None or policy.allows(backend.enforcer, context, rule, {})
 
 
 @functools.cache
-def _calls_by_code() -> dict[str, PropertyCalls]:
+def _calls_by_code() -> dict[str, UnitCalls[Any]]:
     """Return the calls of the packages by the code of the error for an unknown property."""
     return {
         calls.unknown_property.code: calls
         for package in packages.list_packages()
-        for calls in package.list_property_calls()
+        for calls in package.list_unit_calls()
+        if calls.unknown_property is not None
     }
 
 

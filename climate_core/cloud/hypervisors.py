@@ -5,47 +5,23 @@ They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Compute AP
 ``/os-hypervisors``, ``/os-services`` and ``/os-aggregates``.
 """
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.services import Service
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 #: The last microversion that shows the size and the CPU of a hypervisor. Since 2.53 the id of a
 #: hypervisor is that of its root provider in Placement.
 NOVA = Service('Nova', 'compute', '2', '2.87')
 
 
-def find(conn: 'connections.Connection', name: str) -> list[dict[str, Any]]:
-    """Return the hypervisors of this name: a node, or all nodes of a service.
-
-    A node with the name comes before a service with it. The search for a node is one call. The
-    search for a service reads all nodes, since these may have any name.
-    """
-    hypervisors = _search(conn, name)
-    named = [node for node in hypervisors if node['hypervisor_hostname'] == name]
-    # The names of libvirt's nodes begin with that of their service.
-    return named or [node for node in list_all(conn) if node['service']['host'] == name]
-
-
-def _search(conn: 'connections.Connection', name: str) -> list[dict[str, Any]]:
-    query = {'hypervisor_hostname_pattern': name}
-    try:
-        return list(NOVA.read(conn, '/os-hypervisors/detail', 'hypervisors', query))
-    except errors.Gone:
-        return []
-
-
-def list_all(conn: 'connections.Connection') -> Iterator[dict[str, Any]]:
+def list_all(conn: Connection) -> Iterator[dict[str, Any]]:
     """Yield all hypervisors with their details, one call for each thousand."""
     yield from NOVA.pages(conn, '/os-hypervisors/detail', 'hypervisors', {})
 
 
-def list_with_servers(conn: 'connections.Connection') -> Iterator[dict[str, Any]]:
+def list_with_servers(conn: Connection) -> Iterator[dict[str, Any]]:
     """Yield all hypervisors as :func:`list_all` does, with ``servers`` if they have any.
 
     Each of those has a ``uuid``. Facts: Compute API reference, ``with_servers`` since 2.53.
@@ -54,39 +30,8 @@ def list_with_servers(conn: 'connections.Connection') -> Iterator[dict[str, Any]
     yield from NOVA.pages(conn, '/os-hypervisors/detail', 'hypervisors', query)
 
 
-def list_services(conn: 'connections.Connection') -> dict[str, dict[str, Any]]:
+def list_services(conn: Connection) -> dict[str, dict[str, Any]]:
     """Return every nova-compute by its host: ``zone``, ``state``, ``status`` and more."""
     query = {'binary': 'nova-compute'}
     services = NOVA.read(conn, '/os-services', 'services', query)
     return {service['host']: service for service in services}
-
-
-def list_aggregates(conn: 'connections.Connection') -> Mapping[str, list[str]]:
-    """Return the names of the host aggregates of each service host that is in one."""
-    names: defaultdict[str, list[str]] = defaultdict(list)
-    for aggregate in NOVA.read(conn, '/os-aggregates', 'aggregates'):
-        for host in aggregate['hosts']:
-            names[host].append(aggregate['name'])
-    return names
-
-
-def list_isolated(conn: 'connections.Connection', trait: str) -> set[str]:
-    """Return the service hosts that are in a host aggregate whose servers must ask for a trait."""
-    wanted = f'trait:{trait}'
-    return {
-        host
-        for aggregate in NOVA.read(conn, '/os-aggregates', 'aggregates')
-        for host in aggregate['hosts']
-        if aggregate.get('metadata', {}).get(wanted) == 'required'
-    }
-
-
-def set_status(conn: 'connections.Connection', service_id: str, reason: str | None) -> None:
-    """Enable a nova-compute, or disable it for a reason, so that no server is scheduled there.
-
-    Facts: Compute API reference, ``PUT /os-services/{service_id}`` since 2.53.
-
-    :param reason: None: enable it
-    """
-    body = {'status': 'disabled', 'disabled_reason': reason} if reason else {'status': 'enabled'}
-    NOVA.request(conn, 'PUT', f'/os-services/{service_id}', body)

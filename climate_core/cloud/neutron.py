@@ -11,20 +11,20 @@ import contextlib
 import datetime
 import ipaddress
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.cloud import errors, services
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.services import check_project
 
 if TYPE_CHECKING:
     import requests
     from keystoneauth1.identity import BaseIdentityPlugin
 
-    from climate_core.cloud import connections
 
 NEUTRON: Final = services.Service('Neutron', 'network', '2')
 
@@ -48,7 +48,7 @@ _CONFLICTS: Final[dict[str, type[Exception]]] = {
 }
 
 
-def create(conn: 'connections.Connection', noun: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def create(conn: Connection, noun: str, values: Mapping[str, Any]) -> dict[str, Any]:
     """Create a resource in a project.
 
     :param noun: ``floatingip`` or ``network``
@@ -69,17 +69,17 @@ def _error_type(response: 'requests.Response') -> str:
     return ''
 
 
-def update(conn: 'connections.Connection', noun: str, one: str, values: Mapping[str, Any]) -> None:
+def update(conn: Connection, noun: str, one: str, values: Mapping[str, Any]) -> None:
     """Update a resource."""
     NEUTRON.request(conn, 'PUT', f'/{noun}s/{one}', {noun: values})
 
 
-def set_tags(conn: 'connections.Connection', noun: str, one: str, tags: Collection[str]) -> None:
+def set_tags(conn: Connection, noun: str, one: str, tags: Collection[str]) -> None:
     """Set the tags of a resource; Neutron accepts none when it creates the resource."""
     NEUTRON.request(conn, 'PUT', f'/{noun}s/{one}/tags', {'tags': sorted(tags)})
 
 
-def list_tagged(conn: 'connections.Connection', noun: str) -> Iterator[dict[str, Any]]:
+def list_tagged(conn: Connection, noun: str) -> Iterator[dict[str, Any]]:
     """Yield id, description and tags of all resources, one call for each page.
 
     Nothing is yielded where the cloud has no Neutron, or its Neutron has no such resources.
@@ -90,7 +90,7 @@ def list_tagged(conn: 'connections.Connection', noun: str) -> Iterator[dict[str,
             yield from NEUTRON.pages(conn, f'/{noun}s', f'{noun}s', query)
 
 
-def find_existing(conn: 'connections.Connection', noun: str, ids: Collection[str]) -> set[str]:
+def find_existing(conn: Connection, noun: str, ids: Collection[str]) -> set[str]:
     """Return which of some ids exist, one call for each hundred."""
     listed, existing = sorted({*ids}), set()
     for first in range(0, len(listed), _IDS_PER_REQUEST):
@@ -99,9 +99,7 @@ def find_existing(conn: 'connections.Connection', noun: str, ids: Collection[str
     return existing
 
 
-def read_changed_at(
-    conn: 'connections.Connection', noun: str, one: str
-) -> datetime.datetime | None:
+def read_changed_at(conn: Connection, noun: str, one: str) -> datetime.datetime | None:
     """Return when a resource last changed; None if it does not exist or does not show that."""
     try:
         stamp = NEUTRON.read(conn, f'/{noun}s/{one}', noun).get('updated_at')
@@ -110,7 +108,7 @@ def read_changed_at(
     return datetime.datetime.fromisoformat(stamp) if stamp else None
 
 
-def check_all_visible(conn: 'connections.Connection', plural: str) -> None:
+def check_all_visible(conn: Connection, plural: str) -> None:
     """Raise Refused if these rights do not see the resources of every project.
 
     A list of resources does not show that: Neutron reduces it to the own project for other users.
@@ -125,9 +123,7 @@ def check_all_visible(conn: 'connections.Connection', plural: str) -> None:
         raise errors.Refused(f'Climate does not see the {plural} of every project.')
 
 
-def check_network(
-    conn: 'connections.Connection', network_id: str, allows_external: bool = False
-) -> None:
+def check_network(conn: Connection, network_id: str, allows_external: bool = False) -> None:
     """Check that servers of the project of these rights may be on a network.
 
     :param allows_external: the policy of Nova allows servers on external networks
@@ -149,7 +145,7 @@ def _check_external(network: Mapping[str, Any], allows_external: bool) -> None:
         )
 
 
-def check_default_network(conn: 'connections.Connection') -> None:
+def check_default_network(conn: Connection) -> None:
     """Raise Permanent if Nova cannot choose the network of a server.
 
     Nova counts as here (nova/network/neutron.py ``_get_available_networks``).
@@ -168,9 +164,7 @@ def check_default_network(conn: 'connections.Connection') -> None:
         )
 
 
-def check_port(
-    conn: 'connections.Connection', port_id: str, allows_external: bool = False
-) -> None:
+def check_port(conn: Connection, port_id: str, allows_external: bool = False) -> None:
     """Check that a server of the project of these rights may have a port; see `check_network`.
 
     A port that is in use may be free later, unless it belongs to a router, DHCP and the like.
@@ -189,7 +183,7 @@ def check_port(
             _check_external(network, allows_external)
 
 
-def check_port_unused(conn: 'connections.Connection', port_id: str) -> None:
+def check_port_unused(conn: Connection, port_id: str) -> None:
     """Raise Permanent if a port is in use."""
     device_id = NEUTRON.read(conn, f'/ports/{port_id}', 'port').get('device_id')
     if device_id:
@@ -198,7 +192,7 @@ def check_port_unused(conn: 'connections.Connection', port_id: str) -> None:
         )
 
 
-def check_security_group(conn: 'connections.Connection', wanted: str) -> None:
+def check_security_group(conn: Connection, wanted: str) -> None:
     """Check that the project of these rights has one security group of this name or id.
 
     :raises climate_core.cloud.errors.Gone: there is no such group
@@ -237,12 +231,12 @@ DELETED_WITH_NETWORK: Final = frozenset(
 _UUID: Final = re.compile(r'\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b')
 
 
-def list_ports(conn: 'connections.Connection', network_id: str) -> list[dict[str, Any]]:
+def list_ports(conn: Connection, network_id: str) -> list[dict[str, Any]]:
     """Return the ports of a network, including those of other projects."""
     return list(NEUTRON.pages(conn, '/ports', 'ports', {'network_id': network_id}))
 
 
-def delete_port(conn: 'connections.Connection', port: Mapping[str, Any]) -> None:
+def delete_port(conn: Connection, port: Mapping[str, Any]) -> None:
     """Delete a port. That removes it from floating IPs, port forwardings and trunks."""
     path = f'/ports/{port["id"]}'
     with contextlib.suppress(errors.Gone):
@@ -253,7 +247,7 @@ def delete_port(conn: 'connections.Connection', port: Mapping[str, Any]) -> None
             NEUTRON.request(conn, 'DELETE', path)
 
 
-def force_delete_port(conn: 'connections.Connection', port: Mapping[str, Any]) -> None:
+def force_delete_port(conn: Connection, port: Mapping[str, Any]) -> None:
     """Delete a port, even if its owner is a router that does not have the port.
 
     (neutron/db/l3_db.py:prevent_l3_port_deletion)
@@ -264,7 +258,7 @@ def force_delete_port(conn: 'connections.Connection', port: Mapping[str, Any]) -
         delete_port(conn, port)
 
 
-def _remove_from_trunk(conn: 'connections.Connection', port_id: str, refused: str) -> None:
+def _remove_from_trunk(conn: Connection, port_id: str, refused: str) -> None:
     """Delete the trunk of which a port is the parent, or remove the port from its trunk.
 
     (neutron/services/trunk/rules.py:enforce_port_deletion_rules)
@@ -286,7 +280,7 @@ def _remove_from_trunk(conn: 'connections.Connection', port_id: str, refused: st
                 NEUTRON.request(conn, 'PUT', f'{path}/remove_subports', body)
 
 
-def _delete_trunk(conn: 'connections.Connection', path: str, port_id: str) -> None:
+def _delete_trunk(conn: Connection, path: str, port_id: str) -> None:
     try:
         NEUTRON.request(conn, 'DELETE', path)
     except errors.Busy:
@@ -295,7 +289,7 @@ def _delete_trunk(conn: 'connections.Connection', path: str, port_id: str) -> No
         NEUTRON.request(conn, 'DELETE', path)
 
 
-def remove_interface(conn: 'connections.Connection', port: Mapping[str, Any]) -> None:
+def remove_interface(conn: Connection, port: Mapping[str, Any]) -> None:
     """Remove the interface of a router, and its routes through the interface; the router stays.
 
     A trunk with this parent port is deleted; a subport is removed from its trunk. The owner of a
@@ -308,23 +302,20 @@ def remove_interface(conn: 'connections.Connection', port: Mapping[str, Any]) ->
     def remove() -> None:
         NEUTRON.request(conn, 'PUT', f'{path}/remove_router_interface', {'port_id': port['id']})
 
-    # Neutron checks for routes first, and for a trunk when it deletes the port.
-    removals: tuple[Callable[[str], None], ...] = (
-        lambda _: _remove_routes(conn, path, port),
-        lambda refused: _remove_from_trunk(conn, port['id'], refused),
-    )
     with contextlib.suppress(errors.Gone):
-        for remove_obstacle in removals:
+        try:
+            remove()
+        except errors.Busy:
+            # Neutron checks for routes first, and for a trunk when it deletes the port.
+            _remove_routes(conn, path, port)
             try:
                 remove()
             except errors.Busy as exc:
-                remove_obstacle(str(exc))
-            else:
-                return
-        remove()
+                _remove_from_trunk(conn, port['id'], str(exc))
+                remove()
 
 
-def _remove_routes(conn: 'connections.Connection', path: str, port: Mapping[str, Any]) -> None:
+def _remove_routes(conn: Connection, path: str, port: Mapping[str, Any]) -> None:
     """Remove the extra routes of a router into the subnets of a port."""
     ids = [address['subnet_id'] for address in port['fixed_ips']]
     subnets = NEUTRON.pages(conn, '/subnets', 'subnets', {'id': ids})
@@ -339,7 +330,7 @@ def _remove_routes(conn: 'connections.Connection', path: str, port: Mapping[str,
         NEUTRON.request(conn, 'PUT', f'{path}/remove_extraroutes', body)
 
 
-def delete_network(conn: 'connections.Connection', network_id: str) -> None:
+def delete_network(conn: Connection, network_id: str) -> None:
     """Delete an unused network with its subnets and its ports for DHCP.
 
     (neutron/db/db_base_plugin_v2.py:584)

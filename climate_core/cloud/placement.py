@@ -1,41 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls to Placement about resource providers, including the hosts of the pools.
+"""The calls to Placement about the capacity of hosts.
 
-The calls about lanes are in :mod:`climate_hosts.cloud.lane_providers`. Every function takes the
-connection whose rights it uses, which must be those of an administrator or of a service, and
-raises the exceptions of :mod:`climate_core.cloud.errors`. All of them are idempotent. Facts:
-Placement API reference, microversion 1.39.
+Every function takes the connection whose rights it uses, which must be those of an administrator
+or of a service, and raises the exceptions of :mod:`climate_core.cloud.errors`. Facts: Placement
+API reference, microversion 1.39.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any
 
 from climate_common import lanes
-from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.services import Service
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 #: Since 1.26 all of an inventory may be reserved; since 1.39 ``member_of`` takes several.
 PLACEMENT = Service('Placement', 'placement', microversion='1.39')
-#: Maximum attempts of a write after conflicts of generations. Storms of claims took up to 9.
-TRIES: Final = 50
-GENERATION: Final = 'resource_provider_generation'
-_CHANGED_MEANWHILE: Final = 'placement.concurrent_update'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Provider:
-    """A resource provider.
-
-    :param root_id: the root of its tree; its own id if it is the root
-    """
-
-    id: str
-    name: str
-    root_id: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,55 +67,7 @@ class HostCapacity:
         return frozenset(lane_id for lane_id, lane in self.lanes.items() if lane.slots)
 
 
-def find_provider(conn: 'connections.Connection', name: str) -> Provider | None:
-    """Find a provider by its name, which is unique; None if it does not exist."""
-    return next(_providers(conn, name=name), None)
-
-
-def has_provider(conn: 'connections.Connection', provider_id: str) -> bool:
-    """Return whether a provider with this id exists."""
-    return any(_providers(conn, uuid=provider_id))
-
-
-def list_lanes(conn: 'connections.Connection') -> list[Provider]:
-    """List the lanes of all hosts."""
-    if PLACEMENT.send(conn, 'GET', f'/resource_classes/{lanes.HOST}').status_code == 404:
-        return []
-    return list(_providers(conn, resources=f'{lanes.HOST}:1'))
-
-
-def list_pool(conn: 'connections.Connection') -> list[Provider]:
-    """List the root providers of the hosts of all pools."""
-    return list(_providers(conn, member_of=lanes.POOL))
-
-
-def _providers(conn: 'connections.Connection', **query: str) -> Iterator[Provider]:
-    for row in PLACEMENT.read(conn, '/resource_providers', 'resource_providers', query):
-        yield read_provider(row)
-
-
-def read_provider(row: Mapping[str, Any]) -> Provider:
-    """Return a provider from its JSON in the API of Placement."""
-    return Provider(row['uuid'], row['name'], row['root_provider_uuid'])
-
-
-def read_host_capacities(
-    conn: 'connections.Connection', provider_id: str | None = None, *, outside: bool = False
-) -> dict[str, HostCapacity]:
-    """Return the capacities of the hosts with lanes, by the id of the root provider; one call.
-
-    :param provider_id: only of the host with this root provider, in any pool or none; None: of
-        all hosts of the pools
-    :param outside: of all hosts with lanes that accept ordinary servers instead
-    """
-    member_of = f'{"!" if outside else ""}in:{lanes.POOL}'
-    which = {'in_tree': provider_id} if provider_id else {'member_of': member_of}
-    query = {'resources': f'{lanes.HOST}:1', **which}
-    summaries = PLACEMENT.read(conn, '/allocation_candidates', 'provider_summaries', query)
-    return _read_trees(summaries)
-
-
-def _read_trees(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, HostCapacity]:
+def read_trees(summaries: Mapping[str, Mapping[str, Any]]) -> dict[str, HostCapacity]:
     trees: dict[str, dict[str, Any]] = {}
     for provider_id, row in summaries.items():
         trees.setdefault(row['root_provider_uuid'], {})[provider_id] = row
@@ -172,47 +104,7 @@ def _read_capacity(root: str, tree: Mapping[str, Mapping[str, Any]]) -> HostCapa
     )
 
 
-def read_unit_limits(
-    conn: 'connections.Connection', host: HostCapacity
-) -> dict[str, tuple[int, int, int]]:
-    """Return the limits of one server on a host; one call for each provider of the host.
-
-    :returns: by resource class ``min_unit``, ``max_unit`` and ``step_size``, where these exclude
-        an amount of the host; without the classes of several providers
-    """
-    unit_limits = {}
-    for provider_id in sorted(host.provider_ids):
-        path = f'/resource_providers/{provider_id}/inventories'
-        for name, inventory in PLACEMENT.read(conn, path, 'inventories').items():
-            units = inventory['min_unit'], inventory['max_unit'], inventory['step_size']
-            is_free = units[0] == units[2] == 1 and units[1] >= host.capacity.get(name, 0)
-            if not is_free and name not in host.divided:
-                unit_limits[name] = units
-    return unit_limits
-
-
-def list_consumers(conn: 'connections.Connection', provider_id: str) -> list[str]:
-    """List the consumers of a provider: ids of servers, and of migrations of servers.
-
-    The consumers of a lane are the servers of its reservation.
-    """
-    allocations = PLACEMENT.read(
-        conn, f'/resource_providers/{provider_id}/allocations', 'allocations'
-    )
-    return sorted(allocations)
-
-
-def read_allocations(
-    conn: 'connections.Connection', provider_id: str
-) -> dict[str, dict[str, int]]:
-    """Return the allocations of a provider: consumer -> resource class -> amount."""
-    allocations = PLACEMENT.read(
-        conn, f'/resource_providers/{provider_id}/allocations', 'allocations'
-    )
-    return {consumer: dict(row['resources']) for consumer, row in allocations.items()}
-
-
-def read_ordinary_capacities(conn: 'connections.Connection') -> dict[str, HostCapacity]:
+def read_ordinary_capacities(conn: Connection) -> dict[str, HostCapacity]:
     """Return the hosts that accept ordinary servers, by the id of the root provider; one call."""
     query = {
         'resources': 'MEMORY_MB:1',
@@ -220,117 +112,21 @@ def read_ordinary_capacities(conn: 'connections.Connection') -> dict[str, HostCa
         'required': '!COMPUTE_STATUS_DISABLED',
     }
     summaries = PLACEMENT.read(conn, '/allocation_candidates', 'provider_summaries', query)
-    return _read_trees(summaries)
+    return read_trees(summaries)
 
 
-def list_ordinary_roots(conn: 'connections.Connection') -> list[str]:
+def list_ordinary_roots(conn: Connection) -> list[str]:
     """List the root providers of :func:`read_ordinary_capacities`, and full ones; one call.
 
     A full provider is in no candidate, and so in no summary. Facts: Placement API reference,
     ``GET /resource_providers``, ``required`` with ``!`` since 1.22.
     """
     query = {'member_of': f'!in:{lanes.POOL}', 'required': '!COMPUTE_STATUS_DISABLED'}
-    providers = _providers(conn, **query)
-    return [provider.id for provider in providers if provider.id == provider.root_id]
+    rows = PLACEMENT.read(conn, '/resource_providers', 'resource_providers', query)
+    return [row['uuid'] for row in rows if row['uuid'] == row['root_provider_uuid']]
 
 
-def list_ordinary(conn: 'connections.Connection', host: HostCapacity) -> list[str]:
-    """List the consumers of a host that have no slot of its lanes.
-
-    Consumers that come or leave during the call are not listed. It sends two requests, and one for
-    each lane in use.
-    """
-    before = list_consumers(conn, host.provider_id)
-    used = [lane_id for lane_id, lane in host.lanes.items() if lane.used]
-    inside = {consumer for lane_id in used for consumer in list_consumers(conn, lane_id)}
-    after = list_consumers(conn, host.provider_id) if {*before} - inside else []
-    return sorted({*before} & {*after} - inside)
-
-
-def read_aggregates(
-    conn: 'connections.Connection', provider_id: str
-) -> tuple[int, frozenset[str]]:
-    """Return the generation and the aggregates of a provider."""
-    response = PLACEMENT.send(conn, 'GET', f'/resource_providers/{provider_id}/aggregates')
-    aggregates = errors.read_response(response, PLACEMENT.name, 'aggregates')
-    return response.json()[GENERATION], frozenset(aggregates)
-
-
-def is_in_pool(conn: 'connections.Connection', provider_id: str) -> bool:
-    """Return whether a host rejects ordinary servers."""
-    return lanes.POOL in read_aggregates(conn, provider_id)[1]
-
-
-def update_pool_aggregate(
-    conn: 'connections.Connection', provider_id: str, is_kept: Callable[[], bool]
-) -> bool:
-    """Reject ordinary servers on a host, or accept them again; its other aggregates stay.
-
-    The last of several concurrent calls wins: every call reads the generation first, then calls
-    ``is_kept``, and always writes. A call with an older answer has an older generation, fails to
-    write and calls ``is_kept`` again.
-
-    :param is_kept: returns whether to reject ordinary servers
-    :returns: the last result of ``is_kept``
-    :raises climate_core.cloud.errors.Gone: the provider does not exist
-    """
-    kept = False
-
-    def aggregates(found: Mapping[str, Any]) -> dict[str, Any]:
-        nonlocal kept
-        kept = is_kept()
-        others = {*found['aggregates']} - {lanes.POOL}
-        return {'aggregates': sorted(others | {lanes.POOL} if kept else others)}
-
-    update_provider(conn, f'/resource_providers/{provider_id}/aggregates', aggregates)
-    return kept
-
-
-def update_provider(
-    conn: 'connections.Connection',
-    path: str,
-    change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None],
-    known: Mapping[str, Any] | None = None,
-) -> dict[str, Any]:
-    """Change a part of a provider; try again while others change the provider.
-
-    :param change: returns the new value of a part for the present value; None: no change
-    :param known: the present value with the generation of the provider, to save a request
-    :returns: the new value, with the generation
-    :raises climate_core.cloud.errors.Busy: all attempts failed
-    """
-    present = known
-    for _ in range(TRIES):
-        present = PLACEMENT.read(conn, path) if present is None else present
-        wanted = change(present)
-        if wanted is None:
-            return dict(present)
-        written = put_if_unchanged(conn, path, {GENERATION: present[GENERATION], **wanted})
-        if written is not None:
-            return written
-        present = None
-    raise errors.Busy(f'Others always changed {path} meanwhile.')
-
-
-def put_if_unchanged(
-    conn: 'connections.Connection', path: str, body: Mapping[str, Any]
-) -> dict[str, Any] | None:
-    """Set a part of a provider; return None if its generation is not that of the body."""
-    response = PLACEMENT.send(conn, 'PUT', path, body)
-    if _is_changed_meanwhile(response):
-        return None
-    written: dict[str, Any] = errors.read_response(response, PLACEMENT.name)
-    return written
-
-
-def _is_changed_meanwhile(response: Any) -> bool:
-    """Return whether a 409 is a conflict of generations, and not, say, an inventory in use."""
-    if response.status_code != 409:
-        return False
-    return any(error.get('code') == _CHANGED_MEANWHILE for error in response.json()['errors'])
-
-
-def create_names(conn: 'connections.Connection') -> None:
+def create_names(conn: Connection) -> None:
     """Create the resource classes and the trait of lanes."""
     for name in (lanes.SLOT, lanes.HOST):
         PLACEMENT.request(conn, 'PUT', f'/resource_classes/{name}')

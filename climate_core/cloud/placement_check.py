@@ -10,16 +10,14 @@ The capacity of reservations is only as firm as that.
 
 import concurrent.futures
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from oslo_utils import uuidutils
 
 from climate_common import lanes
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import PLACEMENT, create_names
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 #: The name of the provider, by which the next check finds it.
 _NAME: Final = 'climate-check'
@@ -29,7 +27,7 @@ _CLAIMS: Final = 8
 _ROUNDS: Final = 10
 
 
-def overbooks(conn: 'connections.Connection') -> bool:
+def overbooks(conn: Connection) -> bool:
     """Claim slots of a dedicated provider concurrently; return whether too many were accepted.
 
     The provider is deleted afterwards, or by the next check if this one is killed; hosts and
@@ -55,7 +53,7 @@ def overbooks(conn: 'connections.Connection') -> bool:
         _remove(conn)
 
 
-def _remove(conn: 'connections.Connection') -> None:
+def _remove(conn: Connection) -> None:
     """Delete the provider of a check with its claims, also of an interrupted check."""
     query = {'name': _NAME}
     for each in PLACEMENT.read(conn, '/resource_providers', 'resource_providers', query):
@@ -66,7 +64,7 @@ def _remove(conn: 'connections.Connection') -> None:
             PLACEMENT.request(conn, 'DELETE', path)
 
 
-def _given(conn: 'connections.Connection', provider_id: str) -> int:
+def _given(conn: Connection, provider_id: str) -> int:
     """Return the number of accepted claims of a round, and release them."""
     consumers = [uuidutils.generate_uuid() for _ in range(_CLAIMS)]
     try:
@@ -78,7 +76,7 @@ def _given(conn: 'connections.Connection', provider_id: str) -> int:
                 PLACEMENT.request(conn, 'DELETE', f'/allocations/{each}')
 
 
-def _claim(conn: 'connections.Connection', provider_id: str, consumer_id: str) -> bool:
+def _claim(conn: Connection, provider_id: str, consumer_id: str) -> bool:
     body = {
         'allocations': {provider_id: {'resources': {lanes.SLOT: 1}}},
         'project_id': 'climate-check',

@@ -11,16 +11,14 @@ often the end is tried. Facts: Compute API, ``/servers`` and ``createImage``; Im
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib import parse
 
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.services import Copy, Service, check_project
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 #: ``locked`` (2.9), ``image_id`` in the answer of createImage (2.45), a change of
 #: ``delete_on_termination`` (2.85).
@@ -33,7 +31,7 @@ _WITH_LIMITS = '2.98'
 VOLUMES = 'os-extended-volumes:volumes_attached'
 
 
-def get(conn: 'connections.Connection', server_id: str, *, hints: bool = False) -> dict[str, Any]:
+def get(conn: Connection, server_id: str, *, hints: bool = False) -> dict[str, Any]:
     """Return a server as the API shows it.
 
     :param hints: include ``scheduler_hints``, which costs Nova one more query
@@ -50,9 +48,7 @@ def read_project(server: Mapping[str, Any]) -> str:
     return str(server['tenant_id'])
 
 
-def create(
-    conn: 'connections.Connection', wanted: Mapping[str, Any], hints: Mapping[str, Any]
-) -> str:
+def create(conn: Connection, wanted: Mapping[str, Any], hints: Mapping[str, Any]) -> str:
     """Request a server, RESERVED if the hints request that; return its id.
 
     :param wanted: the ``server`` of the body of POST /servers
@@ -66,7 +62,7 @@ def create(
     return str(errors.read_response(response, NOVA.name, 'server')['id'])
 
 
-def find_by_tag(conn: 'connections.Connection', tag: str, all_projects: bool) -> Iterator[str]:
+def find_by_tag(conn: Connection, tag: str, all_projects: bool) -> Iterator[str]:
     """Yield the ids of the servers that have a tag, including servers that are being scheduled.
 
     :param all_projects: list those of all projects, which requires an administrator
@@ -74,7 +70,7 @@ def find_by_tag(conn: 'connections.Connection', tag: str, all_projects: bool) ->
     return list_ids(conn, all_projects, tags=tag)
 
 
-def was_evacuated(conn: 'connections.Connection', server_id: str) -> bool:
+def was_evacuated(conn: Connection, server_id: str) -> bool:
     """Return whether a server was rebuilt on another host because its own had failed.
 
     Nova records that before it notifies (nova/compute/api.py ``evacuate``).
@@ -87,23 +83,23 @@ def was_evacuated(conn: 'connections.Connection', server_id: str) -> bool:
         return False
 
 
-def check_key(conn: 'connections.Connection', name: str) -> None:
+def check_key(conn: Connection, name: str) -> None:
     """Raise Gone if the user of these rights has no key of this name."""
     NOVA.request(conn, 'GET', f'/os-keypairs/{parse.quote(name, safe="")}')
 
 
-def check_group(conn: 'connections.Connection', group_id: str) -> None:
+def check_group(conn: Connection, group_id: str) -> None:
     """Raise Gone if the project of these rights has no server group of this id."""
     group = NOVA.read(conn, f'/os-server-groups/{group_id}', 'server_group')
     check_project(conn, group.get('project_id'), f'server group {group_id}')
 
 
-def check(conn: 'connections.Connection', server_id: str) -> None:
+def check(conn: Connection, server_id: str) -> None:
     """Raise Gone if the project of these rights has no such server."""
     check_project(conn, get(conn, server_id)['tenant_id'], f'server {server_id}')
 
 
-def list_on_host(conn: 'connections.Connection', service_name: str) -> dict[str, dict[str, Any]]:
+def list_on_host(conn: Connection, service_name: str) -> dict[str, dict[str, Any]]:
     """Return the servers of all projects on the hosts of a nova-compute, by their ids.
 
     They include ``pinned_availability_zone`` and the properties of their images.
@@ -113,39 +109,39 @@ def list_on_host(conn: 'connections.Connection', service_name: str) -> dict[str,
     return {str(server['id']): server for server in servers}
 
 
-def list_locked(conn: 'connections.Connection') -> Iterator[dict[str, Any]]:
+def list_locked(conn: Connection) -> Iterator[dict[str, Any]]:
     """Yield the servers of all projects that are locked (Compute API 2.73)."""
     yield from NOVA.pages(conn, '/servers/detail', 'servers', {'all_tenants': 1, 'locked': True})
 
 
-def act(conn: 'connections.Connection', server_id: str, action: str, argument: Any = None) -> None:
+def act(conn: Connection, server_id: str, action: str, argument: Any = None) -> None:
     """Request an action."""
     NOVA.request(conn, 'POST', f'/servers/{server_id}/action', {action: argument})
 
 
-def rename(conn: 'connections.Connection', server_id: str, name: str) -> None:
+def rename(conn: Connection, server_id: str, name: str) -> None:
     """Rename a server."""
     NOVA.request(conn, 'PUT', f'/servers/{server_id}', {'server': {'name': name}})
 
 
-def set_metadata(conn: 'connections.Connection', server_id: str, key: str, value: str) -> None:
+def set_metadata(conn: Connection, server_id: str, key: str, value: str) -> None:
     """Set one item of the metadata of a server."""
     NOVA.request(conn, 'POST', f'/servers/{server_id}/metadata', {'metadata': {key: value}})
 
 
-def delete_metadata(conn: 'connections.Connection', server_id: str, key: str, value: str) -> None:
+def delete_metadata(conn: Connection, server_id: str, key: str, value: str) -> None:
     """Delete one item of the metadata of a server if it has this value."""
     path = f'/servers/{server_id}/metadata/{key}'
     if NOVA.read(conn, path, 'meta').get(key) == value:
         NOVA.request(conn, 'DELETE', path)
 
 
-def delete(conn: 'connections.Connection', server_id: str) -> None:
+def delete(conn: Connection, server_id: str) -> None:
     """Request the deletion of a server."""
     NOVA.request(conn, 'DELETE', f'/servers/{server_id}')
 
 
-def keep_volume(conn: 'connections.Connection', server_id: str, volume_id: str) -> None:
+def keep_volume(conn: Connection, server_id: str, volume_id: str) -> None:
     """Unset ``delete_on_termination`` of a volume, so that Nova does not delete it with a server.
 
     Nova would also delete it when it is detached from a server that is shelved and off its host
@@ -155,7 +151,7 @@ def keep_volume(conn: 'connections.Connection', server_id: str, volume_id: str) 
     NOVA.request(conn, 'PUT', f'/servers/{server_id}/os-volume_attachments/{volume_id}', body)
 
 
-def detach(conn: 'connections.Connection', server_id: str, volume_id: str) -> None:
+def detach(conn: Connection, server_id: str, volume_id: str) -> None:
     """Request that a volume is detached.
 
     :raises climate_core.exceptions.Permanent: it is the root disk of the server, or the state of
@@ -164,14 +160,12 @@ def detach(conn: 'connections.Connection', server_id: str, volume_id: str) -> No
     NOVA.request(conn, 'DELETE', f'/servers/{server_id}/os-volume_attachments/{volume_id}')
 
 
-def check_all_visible(conn: 'connections.Connection') -> None:
+def check_all_visible(conn: Connection) -> None:
     """Raise Refused if these rights do not see the servers of every project."""
     NOVA.read(conn, '/servers', 'servers', {'all_tenants': 1, 'limit': 1})
 
 
-def list_ids(
-    conn: 'connections.Connection', all_projects: bool = True, **query: Any
-) -> Iterator[str]:
+def list_ids(conn: Connection, all_projects: bool = True, **query: Any) -> Iterator[str]:
     """Yield the ids of all servers, one call for each thousand.
 
     :param all_projects: list those of all projects, which requires an administrator
@@ -189,13 +183,13 @@ RESERVATION_PROPERTY = 'climate_reservation_id'
 _UNUSABLE_IMAGES = frozenset({'deleted', 'killed', 'pending_delete'})
 
 
-def get_image(conn: 'connections.Connection', image_id: str) -> dict[str, Any]:
+def get_image(conn: Connection, image_id: str) -> dict[str, Any]:
     """Return an image; raise Gone if these rights see no such image."""
     image: dict[str, Any] = _GLANCE.read(conn, f'/images/{image_id}')
     return image
 
 
-def check_image(conn: 'connections.Connection', image_id: str) -> dict[str, Any]:
+def check_image(conn: Connection, image_id: str) -> dict[str, Any]:
     """Return an image; raise Gone if the project of these rights may use no such image."""
     image = get_image(conn, image_id)
     if image.get('visibility') == 'private':
@@ -209,9 +203,7 @@ def image_disk_gb(image: Mapping[str, Any]) -> int:
     return max(size, int(image.get('min_disk') or 0))
 
 
-def find_image(
-    conn: 'connections.Connection', reservation_id: str, project_id: str
-) -> Copy | None:
+def find_image(conn: Connection, reservation_id: str, project_id: str) -> Copy | None:
     """Return the image that was created for a reservation, a complete one if there are several.
 
     Any user may set the property of an image, and share the image. So an image counts only if it
@@ -227,7 +219,7 @@ def find_image(
     return Copy.best(usable, {'active'})
 
 
-def describe_images(conn: 'connections.Connection', reservation_id: str, shelved: str) -> str:
+def describe_images(conn: Connection, reservation_id: str, shelved: str) -> str:
     """Return a text that changes with the images of a server that are being uploaded.
 
     :param shelved: the name of the image that Nova creates of a shelved server
@@ -241,15 +233,13 @@ def describe_images(conn: 'connections.Connection', reservation_id: str, shelved
     return ', '.join(sorted(states))
 
 
-def delete_image(conn: 'connections.Connection', image_id: str) -> None:
+def delete_image(conn: Connection, image_id: str) -> None:
     """Delete an image; it is no error if it does not exist."""
     with contextlib.suppress(errors.Gone):
         _GLANCE.request(conn, 'DELETE', f'/images/{image_id}')
 
 
-def create_image(
-    conn: 'connections.Connection', server_id: str, name: str, reservation_id: str
-) -> None:
+def create_image(conn: Connection, server_id: str, name: str, reservation_id: str) -> None:
     """Request an image of a server from Nova, which creates its record before it answers.
 
     :param name: is cut to the length that Nova accepts, without blanks at its ends

@@ -5,24 +5,24 @@ import contextlib
 import contextvars
 import dataclasses
 import http
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keystoneauth1 import exceptions as ksa
 
 from climate_core import exceptions
 from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 
 if TYPE_CHECKING:
     import requests
 
-    from climate_core.cloud import connections
 
 #: Items per page; the limit of the services themselves is 1000 by default.
 PAGE = 1000
 
 
-def check_project(conn: 'connections.Connection', project_id: str | None, what: str) -> None:
+def check_project(conn: Connection, project_id: str | None, what: str) -> None:
     """Raise Gone if a resource belongs to another project; administrators see those, too.
 
     :param project_id: the project of the resource; None: its service hides it from these rights
@@ -58,26 +58,26 @@ class Lookups:
         finally:
             _lookups.reset(token)
 
-    def send(
-        self, asked: Hashable, send: Callable[[], 'requests.Response']
-    ) -> 'requests.Response':
-        """Return the answer to an equal request, or send this one.
+    def find(self, key: Hashable) -> 'requests.Response | None':
+        """Return the answer to an equal request; None: this one is to be sent, and counts.
 
-        :param asked: equal for equal requests; None: the request is never equal to another
+        :param key: equal for equal requests; None: the request is never equal to another
         :raises TooManyLookups: the maximum number was sent
         """
-        if asked is not None and asked in self._answers:
-            return self._answers[asked]
+        if key is not None and key in self._answers:
+            return self._answers[key]
         if self._sent >= self._most:
             raise TooManyLookups
         self._sent += 1
-        response = send()
-        if asked is None:
+        return None
+
+    def add(self, key: Hashable, response: 'requests.Response') -> None:
+        """Add the answer to a request."""
+        if key is None:
             # This request may have changed something.
             self._answers.clear()
         elif response.status_code < http.HTTPStatus.INTERNAL_SERVER_ERROR:
-            self._answers[asked] = response
-        return response
+            self._answers[key] = response
 
 
 _lookups: contextvars.ContextVar[Lookups | None] = contextvars.ContextVar('lookups', default=None)
@@ -102,7 +102,7 @@ class Service:
 
     def send(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         method: str,
         path: str,
         body: Mapping[str, Any] | Sequence[str] | None = None,
@@ -119,29 +119,29 @@ class Service:
             # It comes from a user; urllib3 would remove it and request another path.
             raise errors.Gone
         version = microversion or self.microversion
-
-        def send() -> 'requests.Response':
-            with errors.translated(self.name):
-                return conn.client(self.type, self.version).request(
-                    path,
-                    method,
-                    json=body,
-                    params=query,
-                    microversion=version,
-                    raise_exc=False,
-                )
-
-        lookups = _lookups.get()
-        if lookups is None:
-            return send()
-        if method != 'GET' or conn.rights is None:
-            return lookups.send(None, send)
-        asked = (conn.rights, self.type, path, repr(query), version)
-        return lookups.send(asked, send)
+        lookups, key = _lookups.get(), None
+        if lookups is not None:
+            if method == 'GET' and conn.rights is not None:
+                key = conn.rights, self.type, path, repr(query), version
+            known = lookups.find(key)
+            if known is not None:
+                return known
+        with errors.translated(self.name):
+            response = conn.client(self.type, self.version).request(
+                path,
+                method,
+                json=body,
+                params=query,
+                microversion=version,
+                raise_exc=False,
+            )
+        if lookups is not None:
+            lookups.add(key, response)
+        return response
 
     def request(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         method: str,
         path: str,
         body: Mapping[str, Any] | None = None,
@@ -151,7 +151,7 @@ class Service:
 
     def read(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         path: str,
         name: str | None = None,
         query: Mapping[str, Any] | None = None,
@@ -163,7 +163,7 @@ class Service:
 
     def pages(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         path: str,
         name: str,
         query: Mapping[str, Any],
@@ -185,9 +185,7 @@ class Service:
                 return
             marker = {'marker': page[-1]['id']}
 
-    def check_zone(
-        self, conn: 'connections.Connection', zone: str, *, is_available: bool = False
-    ) -> None:
+    def check_zone(self, conn: Connection, zone: str, *, is_available: bool = False) -> None:
         """Check that Nova or Cinder has an availability zone.
 
         The check passes where a policy hides the zones.
@@ -208,7 +206,7 @@ class Service:
             f'not {zone}.'
         )
 
-    def is_offered(self, conn: 'connections.Connection') -> bool:
+    def is_offered(self, conn: Connection) -> bool:
         """Return whether the cloud has an endpoint of the service."""
         with errors.translated(self.name):
             try:

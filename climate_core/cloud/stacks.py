@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors, services
+from climate_core.cloud.connections import Connection
 
 if TYPE_CHECKING:
     import requests
 
-    from climate_core.cloud import connections
 
 HEAT = services.Service('Heat', 'orchestration')
 #: A snapshot of a stack; its statuses are ``IN_PROGRESS``, ``COMPLETE``, ``FAILED``.
@@ -72,7 +72,7 @@ class Stack(NamedTuple):
         return f'/stacks/{self.name}/{self.id}'
 
 
-def get(conn: 'connections.Connection', stack_id: str) -> Stack:
+def get(conn: Connection, stack_id: str) -> Stack:
     """Return a stack, which may be nested."""
     query = {'id': stack_id, 'show_nested': 'true', 'show_hidden': 'true'}
     stacks = HEAT.read(conn, '/stacks', 'stacks', query)
@@ -101,13 +101,13 @@ def _parse(shown: Mapping[str, Any]) -> Stack:
     )
 
 
-def find(conn: 'connections.Connection', name: str) -> Stack | None:
+def find(conn: Connection, name: str) -> Stack | None:
     """Return the stack of the project with this name; None if it does not exist."""
     stacks = HEAT.read(conn, '/stacks', 'stacks', {'name': name, 'show_hidden': 'true'})
     return _parse(stacks[0]) if stacks else None
 
 
-def preview(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> list[Any]:
+def preview(conn: Connection, wanted: Mapping[str, Any]) -> list[Any]:
     """Preview a stack: Heat checks its resources and creates nothing.
 
     :param wanted: as for :func:`create`
@@ -117,7 +117,7 @@ def preview(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> list[A
     return errors.read_response(response, HEAT.name, 'stack').get('resources') or []
 
 
-def create(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> str:
+def create(conn: Connection, wanted: Mapping[str, Any]) -> str:
     """Request a stack; return its id.
 
     :param wanted: ``stack_name``, ``template``, perhaps ``parameters``, ``environment``,
@@ -128,21 +128,19 @@ def create(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> str:
     return str(errors.read_response(response, HEAT.name, 'stack')['id'])
 
 
-def _send_new(
-    conn: 'connections.Connection', path: str, wanted: Mapping[str, Any]
-) -> 'requests.Response':
+def _send_new(conn: Connection, path: str, wanted: Mapping[str, Any]) -> 'requests.Response':
     response = HEAT.send(conn, 'POST', path, wanted)
     kind = {409: StackNameTaken, 413: exceptions.Permanent}.get(response.status_code)
     return errors.check_response(response, HEAT.name, kind)
 
 
-def read_files(conn: 'connections.Connection', stack: Stack) -> Mapping[str, str]:
+def read_files(conn: Connection, stack: Stack) -> Mapping[str, str]:
     """Return the files of a stack: name -> text."""
     found: dict[str, str] = HEAT.read(conn, f'{stack.path}/files')
     return found
 
 
-def find_root(conn: 'connections.Connection', stack: Stack) -> Stack:
+def find_root(conn: Connection, stack: Stack) -> Stack:
     """Return the root stack of a stack."""
     while stack.parent:
         stack = get(conn, stack.parent)
@@ -150,7 +148,7 @@ def find_root(conn: 'connections.Connection', stack: Stack) -> Stack:
 
 
 def update_existing(
-    conn: 'connections.Connection', stack: Stack, changes: Mapping[str, Any] | None = None
+    conn: Connection, stack: Stack, changes: Mapping[str, Any] | None = None
 ) -> None:
     """Update a stack with its present values: ``openstack stack update --existing``.
 
@@ -160,12 +158,12 @@ def update_existing(
     HEAT.request(conn, 'PATCH', stack.path, changes or {})
 
 
-def act(conn: 'connections.Connection', stack: Stack, action: str) -> None:
+def act(conn: Connection, stack: Stack, action: str) -> None:
     """Request an action, ``suspend`` or ``resume``."""
     HEAT.request(conn, 'POST', f'{stack.path}/actions', {action: None})
 
 
-def delete(conn: 'connections.Connection', stack: Stack) -> None:
+def delete(conn: Connection, stack: Stack) -> None:
     """Request the deletion of a stack."""
     HEAT.request(conn, 'DELETE', stack.path)
 
@@ -176,9 +174,7 @@ def build_snapshot_name(prefix: str, stack: Stack, reservation_id: str) -> str:
     return f'{prefix}{stack.name}'[: limits.NAME_LENGTH - len(end)] + end
 
 
-def find_snapshot(
-    conn: 'connections.Connection', stack: Stack, reservation_id: str
-) -> Snapshot | None:
+def find_snapshot(conn: Connection, stack: Stack, reservation_id: str) -> Snapshot | None:
     """Return the snapshot of a reservation, a complete one if there are several."""
     snapshots = (
         Snapshot(row['id'], row['status'], str(row.get('status_reason') or ''))
@@ -188,31 +184,31 @@ def find_snapshot(
     return Snapshot.best(snapshots, {'COMPLETE'})
 
 
-def create_snapshot(conn: 'connections.Connection', stack: Stack, name: str) -> None:
+def create_snapshot(conn: Connection, stack: Stack, name: str) -> None:
     """Request a snapshot."""
     HEAT.request(conn, 'POST', f'{stack.path}/snapshots', {'name': name})
 
 
-def delete_snapshot(conn: 'connections.Connection', stack: Stack, snapshot_id: str) -> None:
+def delete_snapshot(conn: Connection, stack: Stack, snapshot_id: str) -> None:
     """Request the deletion of a snapshot."""
     HEAT.request(conn, 'DELETE', f'{stack.path}/snapshots/{snapshot_id}')
 
 
-def list_physical_ids(conn: 'connections.Connection', stack: Stack) -> set[str]:
+def list_physical_ids(conn: Connection, stack: Stack) -> set[str]:
     """Return the physical ids of the resources of a stack and its nested stacks, in one call."""
     path = f'{stack.path}/resources'
     rows = HEAT.read(conn, path, 'resources', {'nested_depth': _DEPTH})
     return {str(row['physical_resource_id']) for row in rows} - {''}
 
 
-def read_last_event_id(conn: 'connections.Connection', stack: Stack) -> str | None:
+def read_last_event_id(conn: Connection, stack: Stack) -> str | None:
     """Return the id of the last event of the resources of a stack and its nested stacks."""
     query = {'limit': 1, 'sort_dir': 'desc', 'nested_depth': _DEPTH}
     events = HEAT.read(conn, f'{stack.path}/events', 'events', query)
     return str(events[0]['id']) if events else None
 
 
-def check_all_visible(conn: 'connections.Connection') -> None:
+def check_all_visible(conn: Connection) -> None:
     """Raise Refused if these rights do not see the stacks of every project.
 
     A list of stacks does not show that: Heat reduces it to the own project for other users. So
@@ -221,7 +217,7 @@ def check_all_visible(conn: 'connections.Connection') -> None:
     HEAT.request(conn, 'GET', '/services')
 
 
-def list_ids(conn: 'connections.Connection', tag: str | None = None) -> Iterator[str]:
+def list_ids(conn: Connection, tag: str | None = None) -> Iterator[str]:
     """Yield the ids of all root stacks of all projects, one call for each thousand.
 
     To an administrator Heat lists every project's (heat/db/api.py ``_query_stack_get_all``);

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.cloud.connections import Cloud
+from climate_core.cloud.connections import Cloud, Connection
 from climate_core.cloud.services import Service
 from climate_core.lease.model import TrustScope
 
 if TYPE_CHECKING:
     import requests
 
-    from climate_core.cloud import connections
     from climate_core.context import RequestContext
 
 _PATH = '/OS-TRUST/trusts'
@@ -168,7 +167,7 @@ class Trusts:
         self._delete(owner, trust_id)
 
     @staticmethod
-    def _delete(conn: 'connections.Connection', trust_id: str) -> None:
+    def _delete(conn: Connection, trust_id: str) -> None:
         with contextlib.suppress(errors.Gone):
             _KEYSTONE.request(conn, 'DELETE', f'{_PATH}/{trust_id}')
 

@@ -12,7 +12,7 @@ but for a wake-up.
 
 import enum
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oslo_log import log
 
@@ -20,10 +20,8 @@ from climate_common import hints as hint_names
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors, services
+from climate_core.cloud.connections import Connection
 from climate_core.cloud.services import Copy
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -38,7 +36,7 @@ _SNAPSHOT_PROJECT = 'os-extended-snapshot-attributes:project_id'
 _NEWEST_CHECKED = 10
 
 
-def get(conn: 'connections.Connection', volume_id: str) -> dict[str, Any]:
+def get(conn: Connection, volume_id: str) -> dict[str, Any]:
     """Return a volume as the API shows it."""
     volume: dict[str, Any] = CINDER.read(conn, f'/volumes/{volume_id}', 'volume')
     return volume
@@ -49,7 +47,7 @@ def read_project(volume: Mapping[str, Any]) -> str | None:
     return volume.get(_PROJECT)
 
 
-def is_placed(conn: 'connections.Connection', volume_id: str) -> bool:
+def is_placed(conn: Connection, volume_id: str) -> bool:
     """Return whether a volume has a backend; True if these rights do not see it."""
     try:
         return has_backend(get(conn, volume_id))
@@ -62,9 +60,7 @@ def has_backend(volume: Mapping[str, Any]) -> bool:
     return bool(volume.get(_HOST, True))
 
 
-def create(
-    conn: 'connections.Connection', wanted: Mapping[str, Any], hints: Mapping[str, str]
-) -> str:
+def create(conn: Connection, wanted: Mapping[str, Any], hints: Mapping[str, str]) -> str:
     """Request a volume, reserved if the hints request that; return its id.
 
     :param wanted: the ``volume`` of the body of POST /volumes
@@ -79,7 +75,7 @@ def create(
 
 
 def find_by_reservation(
-    conn: 'connections.Connection', reservation_id: str, all_projects: bool
+    conn: Connection, reservation_id: str, all_projects: bool
 ) -> Iterator[str]:
     """Yield the ids of the volumes that were created for a reservation, by their metadata.
 
@@ -89,14 +85,14 @@ def find_by_reservation(
     return list_ids(conn, all_projects, metadata=metadata)
 
 
-def check_type(conn: 'connections.Connection', wanted: str) -> None:
+def check_type(conn: Connection, wanted: str) -> None:
     """Raise Gone if the user of these rights has no volume type of this name or id."""
     types = CINDER.pages(conn, '/types', 'volume_types', {})
     if not any(wanted in (volume_type['id'], volume_type['name']) for volume_type in types):
         raise errors.Gone(f'There is no volume type {wanted} that you may use.')
 
 
-def list_pools(conn: 'connections.Connection') -> list[dict[str, Any]]:
+def list_pools(conn: Connection) -> list[dict[str, Any]]:
     """Return the storage pools with their capabilities, from the schedulers.
 
     Cinder shows them to administrators only. They are as old as the last report of each
@@ -108,7 +104,7 @@ def list_pools(conn: 'connections.Connection') -> list[dict[str, Any]]:
     return pools
 
 
-def list_types(conn: 'connections.Connection') -> list[dict[str, Any]]:
+def list_types(conn: Connection) -> list[dict[str, Any]]:
     """Return all volume types, including those of single projects, with their ``extra_specs``.
 
     Cinder shows the specs, and types that are not public, to administrators only.
@@ -116,7 +112,7 @@ def list_types(conn: 'connections.Connection') -> list[dict[str, Any]]:
     return list(CINDER.pages(conn, '/types', 'volume_types', {'is_public': 'None'}))
 
 
-def read_default_type(conn: 'connections.Connection') -> str | None:
+def read_default_type(conn: Connection) -> str | None:
     """Return the name of the default volume type; None if there is none."""
     try:
         return str(CINDER.read(conn, '/types/default', 'volume_type')['name'])
@@ -124,14 +120,14 @@ def read_default_type(conn: 'connections.Connection') -> str | None:
         return None
 
 
-def check_snapshot(conn: 'connections.Connection', snapshot_id: str) -> dict[str, Any]:
+def check_snapshot(conn: Connection, snapshot_id: str) -> dict[str, Any]:
     """Return a snapshot; raise Gone if the project of these rights has no such snapshot."""
     snapshot: dict[str, Any] = CINDER.read(conn, f'/snapshots/{snapshot_id}', 'snapshot')
     services.check_project(conn, snapshot.get(_SNAPSHOT_PROJECT), f'snapshot {snapshot_id}')
     return snapshot
 
 
-def check(conn: 'connections.Connection', volume_id: str) -> dict[str, Any]:
+def check(conn: Connection, volume_id: str) -> dict[str, Any]:
     """Return a volume; raise Gone if the project of these rights has no such volume."""
     volume = get(conn, volume_id)
     services.check_project(conn, read_project(volume), f'volume {volume_id}')
@@ -139,7 +135,7 @@ def check(conn: 'connections.Connection', volume_id: str) -> dict[str, Any]:
 
 
 def act(
-    conn: 'connections.Connection',
+    conn: Connection,
     volume_id: str,
     action: str,
     argument: Mapping[str, Any] | None = None,
@@ -148,14 +144,12 @@ def act(
     CINDER.request(conn, 'POST', f'/volumes/{volume_id}/action', {action: dict(argument or {})})
 
 
-def delete(conn: 'connections.Connection', volume_id: str) -> None:
+def delete(conn: Connection, volume_id: str) -> None:
     """Request the deletion of a volume. Cinder rejects it while the volume has snapshots."""
     CINDER.request(conn, 'DELETE', f'/volumes/{volume_id}')
 
 
-def list_attachments(
-    conn: 'connections.Connection', volume_id: str, all_projects: bool
-) -> list[dict[str, Any]]:
+def list_attachments(conn: Connection, volume_id: str, all_projects: bool) -> list[dict[str, Any]]:
     """Return the attachments of a volume, including incomplete ones.
 
     The volume itself shows only complete attachments (cinder/api/v3/views/volumes.py).
@@ -164,12 +158,12 @@ def list_attachments(
     return list(list_pages(conn, '/attachments', 'attachments', query, all_projects))
 
 
-def delete_attachment(conn: 'connections.Connection', attachment_id: str) -> None:
+def delete_attachment(conn: Connection, attachment_id: str) -> None:
     """Delete an attachment that Nova does not know; a service may (cinder bug 2004555)."""
     CINDER.request(conn, 'DELETE', f'/attachments/{attachment_id}')
 
 
-def cancel_transfers(conn: 'connections.Connection', volume_id: str, all_projects: bool) -> None:
+def cancel_transfers(conn: Connection, volume_id: str, all_projects: bool) -> None:
     """Cancel the transfers of a volume to other projects."""
     path = '/os-volume-transfer'
     query = {'volume_id': volume_id, **_everywhere(all_projects)}
@@ -178,7 +172,7 @@ def cancel_transfers(conn: 'connections.Connection', volume_id: str, all_project
             CINDER.request(conn, 'DELETE', f'{path}/{transfer["id"]}')
 
 
-def read_failure_reason(conn: 'connections.Connection', resource_id: str) -> str:
+def read_failure_reason(conn: Connection, resource_id: str) -> str:
     """Return the last message of Cinder to users about a volume or a copy."""
     query = {'resource_uuid': resource_id, 'limit': 1}
     try:
@@ -190,13 +184,13 @@ def read_failure_reason(conn: 'connections.Connection', resource_id: str) -> str
     return str(message or 'Cinder does not say why')
 
 
-def has_snapshots(conn: 'connections.Connection', volume_id: str, all_projects: bool) -> bool:
+def has_snapshots(conn: Connection, volume_id: str, all_projects: bool) -> bool:
     """Return whether a volume has snapshots."""
     query = {'volume_id': volume_id, 'limit': 1, **_everywhere(all_projects)}
     return bool(CINDER.read(conn, '/snapshots', 'snapshots', query))
 
 
-def check_all_visible(conn: 'connections.Connection') -> None:
+def check_all_visible(conn: Connection) -> None:
     """Raise Refused if these rights do not see the volumes of every project.
 
     A list of volumes does not show that: Cinder reduces it to the own project for other users. So
@@ -205,7 +199,7 @@ def check_all_visible(conn: 'connections.Connection') -> None:
     CINDER.read(conn, '/os-services', 'services', {'binary': 'cinder-scheduler'})
 
 
-def find_hidden(conn: 'connections.Connection') -> str | None:
+def find_hidden(conn: Connection) -> str | None:
     """Return the id of a volume that Cinder lists but does not show; None: it shows the newest.
 
     Rights that the rule ``context_is_admin`` accepts list the volumes of every project. Cinder
@@ -230,9 +224,7 @@ def find_hidden(conn: 'connections.Connection') -> str | None:
     return None
 
 
-def list_ids(
-    conn: 'connections.Connection', all_projects: bool = True, **query: Any
-) -> Iterator[str]:
+def list_ids(conn: Connection, all_projects: bool = True, **query: Any) -> Iterator[str]:
     """Yield the ids of all volumes, one call for each thousand.
 
     :param query: filters, for example ``status='lease-reserved'``
@@ -242,7 +234,7 @@ def list_ids(
 
 
 def list_pages(
-    conn: 'connections.Connection',
+    conn: Connection,
     path: str,
     name: str,
     query: Mapping[str, Any],
@@ -259,7 +251,7 @@ def _everywhere(all_projects: bool) -> dict[str, Any]:
     return {'all_tenants': 1} if all_projects else {}
 
 
-def list_service_hosts(conn: 'connections.Connection') -> set[str]:
+def list_service_hosts(conn: Connection) -> set[str]:
     """Return the first labels of the hosts that a cinder-volume runs on; none without Cinder.
 
     Nova may know the same host by a longer or shorter name.
@@ -288,7 +280,7 @@ class CopyKind(enum.StrEnum):
 
 
 def find_copy(
-    conn: 'connections.Connection',
+    conn: Connection,
     kind: CopyKind,
     volume_id: str,
     reservation_id: str,
@@ -307,7 +299,7 @@ def find_copy(
 
 
 def create_copy(
-    conn: 'connections.Connection', kind: CopyKind, volume_id: str, name: str, reservation_id: str
+    conn: Connection, kind: CopyKind, volume_id: str, name: str, reservation_id: str
 ) -> None:
     """Request a copy; Cinder creates its record before it answers.
 
@@ -323,7 +315,7 @@ def create_copy(
     CINDER.request(conn, 'POST', f'/{kind}s', {str(kind): body})
 
 
-def reset_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> None:
+def reset_copy(conn: Connection, kind: CopyKind, copy_id: str) -> None:
     """Reset a copy to the status error, with the rights of an administrator.
 
     A cinder-backup resets backups, but none that has not been started
@@ -333,13 +325,13 @@ def reset_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> 
     CINDER.request(conn, 'POST', f'/{kind}s/{copy_id}/action', body)
 
 
-def disown_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> None:
+def disown_copy(conn: Connection, kind: CopyKind, copy_id: str) -> None:
     """Remove the reservation's id from the metadata of a copy."""
     body: dict[str, Any] = {str(kind): {'metadata': {}}}
     CINDER.request(conn, 'PUT', f'/{kind}s/{copy_id}', body)
 
 
-def delete_copy(conn: 'connections.Connection', kind: CopyKind, copy_id: str) -> None:
+def delete_copy(conn: Connection, kind: CopyKind, copy_id: str) -> None:
     """Delete a copy.
 
     :raises climate_core.cloud.errors.Gone: it does not exist, or no cinder-backup is able to

@@ -40,9 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
     words = sys.argv[1:] if argv is None else argv
-    conf = startup_errors.parse_or_exit(
-        'climate-manager', lambda: config.load(words, cli=_CLI, has_api=False)
-    )
+    with startup_errors.exit_if_invalid('climate-manager'):
+        conf = config.load(words, cli=_CLI, has_api=False)
     log.setup(conf, config.PROJECT)
     process.report_on_signal(conf)
     try:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Describe in a sentence why a program cannot use its configuration, and so cannot start."""
 
+import contextlib
 import pathlib
 import sys
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Iterator
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -15,8 +15,6 @@ from climate_core.db import migration
 from climate_core.db.engine import DATABASE_ERRORS
 from climate_core.delivery import metrics
 from climate_core.plugins import loading
-
-T = TypeVar('T')
 
 #: The exit status for an invalid command line or configuration file, as of argparse.
 USAGE_STATUS = 2
@@ -32,14 +30,14 @@ CANNOT_START: tuple[type[Exception], ...] = (
 )
 
 
-def parse_or_exit(program: str, parse: Callable[[], T]) -> T:
-    """Parse the configuration; end the process with a sentence if a file is invalid.
+@contextlib.contextmanager
+def exit_if_invalid(program: str) -> Iterator[None]:
+    """End the process with a sentence if the command line or a file is invalid.
 
     :param program: the name of the program
-    :param parse: parses the command line and the files
     """
     try:
-        return parse()
+        yield
     except cfg.Error as exc:
         print(f'{program}: {exc}', file=sys.stderr)
         raise SystemExit(USAGE_STATUS) from exc

@@ -300,9 +300,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     configuration.register(conf)
     conf.register_cli_opt(_command(conf))
     words = list(sys.argv[1:] if argv is None else argv)
-    startup_errors.parse_or_exit(
-        'climate-status', lambda: conf(words, project=configuration.PROJECT)
-    )
+    with startup_errors.exit_if_invalid('climate-status'):
+        conf(words, project=configuration.PROJECT)
     # A database that does not answer now is a result: oslo.db retries for minutes by default.
     conf.set_override('max_retries', 0, group='database')
     # upgradecheck.main, which supports only one command, does the same for --json.

@@ -3,6 +3,7 @@
 
 import dataclasses
 import datetime
+import functools
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,9 +11,11 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_core import packages
 from climate_core.db import tables
 from climate_core.lease import states
 from climate_core.lease.model import Allocation, Reservation
+from climate_core.lease.unit_properties import HOST_KIND
 
 _ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
 
@@ -29,18 +32,19 @@ _ALLOCATION_COLUMNS = tuple(
 )
 #: The columns that identify the reservation of an allocation.
 _KEY_COLUMNS = (_ALLOCATION.c.reservation_id, is_released().label('released'))
-#: What plugins know of a unit: the columns of the table that has its row. One statement reads the
-#: units of all kinds.
-_UNIT_COLUMNS: Mapping[sa.Table, Sequence[str]] = {
-    tables.HOSTS: ('hypervisor_hostname', 'service_name', 'provider_id', 'lane_ids', 'power'),
-    tables.FLOATING_IPS: ('network_id', 'address'),
-    tables.NETWORK_SEGMENTS: ('network_type', 'physical_network', 'segment_id'),
-}
-_LABELED_UNIT_COLUMNS = tuple(
-    table.c[name].label(f'{table.name}_{name}')
-    for table, names in _UNIT_COLUMNS.items()
-    for name in ('unit_id', *names)
-)
+
+
+@functools.cache
+def _unit_columns() -> tuple[sa.Label[Any], ...]:
+    """Return what plugins know of units: columns of the tables that have their rows.
+
+    One statement reads the units of all kinds.
+    """
+    return tuple(
+        units.table.c[name].label(f'{units.table.name}_{name}')
+        for units in packages.find_unit_tables().values()
+        for name in ('unit_id', *units.allocation_columns)
+    )
 
 
 def attach_allocations(
@@ -60,10 +64,10 @@ def find_allocations(
     """Read the allocations of reservations, by their ids and whether they were released."""
     found: dict[tuple[str, bool], list[Allocation]] = defaultdict(list)
     every: sa.FromClause = _ALLOCATION
-    for table in _UNIT_COLUMNS:
-        every = every.outerjoin(table, _ALLOCATION.c.unit_id == table.c.unit_id)
+    for units in packages.find_unit_tables().values():
+        every = every.outerjoin(units.table, _ALLOCATION.c.unit_id == units.table.c.unit_id)
     query = (
-        sa.select(*_ALLOCATION_COLUMNS, *_KEY_COLUMNS, *_LABELED_UNIT_COLUMNS)
+        sa.select(*_ALLOCATION_COLUMNS, *_KEY_COLUMNS, *_unit_columns())
         .select_from(every)
         .where(_ALLOCATION.c.reservation_id.in_(reservation_ids))
         .order_by(_ALLOCATION.c.unit_id)
@@ -77,10 +81,11 @@ def find_allocations(
 
 def _unit(row: sa.RowMapping) -> dict[str, Any]:
     """Return what plugins know of a unit."""
-    for table, names in _UNIT_COLUMNS.items():
-        if row[f'{table.name}_unit_id'] is not None:
-            return {name: row[f'{table.name}_{name}'] for name in names}
-    return dict.fromkeys(_UNIT_COLUMNS[tables.HOSTS])
+    for units in packages.find_unit_tables().values():
+        prefix = units.table.name
+        if row[f'{prefix}_unit_id'] is not None:
+            return {name: row[f'{prefix}_{name}'] for name in units.allocation_columns}
+    return dict.fromkeys(packages.find_unit_tables()[HOST_KIND].allocation_columns)
 
 
 def _with_allocations(

@@ -16,13 +16,13 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_core import packages
 from climate_core.db import tables
 from climate_core.db.sql import json_member, microseconds
 from climate_core.lease.unit_properties import HOST_KIND
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
-_PROPERTY = tables.HOST_PROPERTIES
 
 #: The columns of units that are grouped if these are equal; JSON as it is stored.
 _EQUAL_COLUMNS = (
@@ -126,11 +126,14 @@ def _load(text: str | None) -> Any:
 def _shared_columns(query: CapacityQuery) -> list[sa.ColumnElement[Any]]:
     """Return the columns that units have in common which are put together."""
     columns: list[sa.ColumnElement[Any]] = [*_EQUAL_COLUMNS]
+    if not query.properties:
+        return columns
+    property_names = packages.find_unit_tables()[HOST_KIND].properties
     for number, name in enumerate(query.properties):
         hidden: list[sa.ColumnElement[bool]] = [_UNIT.c.kind != HOST_KIND]
         if not query.private:
-            of_name = sa.select(_PROPERTY.c.name).where(_PROPERTY.c.name == name)
-            hidden.append(of_name.where(_PROPERTY.c.private.is_(True)).exists())
+            of_name = sa.select(property_names.c.name).where(property_names.c.name == name)
+            hidden.append(of_name.where(property_names.c.private.is_(True)).exists())
         text = json_member(sa.type_coerce(_UNIT.c.properties, sa.Text), sa.literal(name))
         columns.append(
             sa.case((sa.or_(*hidden), sa.null()), else_=text).label(f'property{number}')

@@ -1,19 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read leases: one in one statement, several, and the queue. Pages are in ``listing``."""
 
+import operator
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import allocations, rows, secrets, sql, tables
+from climate_core.db import allocations, rows, secrets, tables
 from climate_core.db import reservations as db_reservations
 from climate_core.lease import states
-from climate_core.lease.model import Event, Lease, Reservation, ResourceKey, queue_order
-from climate_core.lease.views import LeaseSummary
+from climate_core.lease.model import (
+    Event,
+    Lease,
+    LeaseSummary,
+    Reservation,
+    ResourceKey,
+    queue_order,
+)
 
 _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 
@@ -29,6 +36,14 @@ _IS_WAITING: Final = (
     _LEASE.c.status == states.LeaseStatus.WAITING,
     _LEASE.c.deleted_at.is_(None),
 )
+
+#: A part of a lease -> its table and its columns.
+PART_COLUMNS: Final[Mapping[str, tuple[sa.Table, Sequence[sa.ColumnElement[Any]]]]] = {
+    'reservations': (_RESERVATION, db_reservations.COLUMNS),
+    'events': (_EVENT, _EVENT_COLUMNS),
+}
+_BY_CREATION: Final = operator.attrgetter('created_at', 'id')
+_BY_TIME: Final = operator.attrgetter('time', 'id')
 
 #: Bytes of reservations after which :func:`read_waiting` reads no further lease.
 MAX_QUEUE_BYTES: Final = 8 * 1024 * 1024
@@ -65,23 +80,6 @@ _LOCK_ALL: Final = (
     .where(_LEASE.c.id.in_(sa.bindparam('wanted', expanding=True)))
     .order_by(_LEASE.c.id)
     .with_for_update()
-)
-
-
-def _select_reservations(columns: Sequence[sa.ColumnElement[Any]]) -> sql.JsonQuery:
-    of_leases = _RESERVATION.c.lease_id.in_(sa.bindparam('wanted', expanding=True))
-    query = sa.select(*columns).where(of_leases)
-    in_order = query.order_by(_RESERVATION.c.created_at, _RESERVATION.c.id)
-    return sql.JsonQuery(in_order, columns)
-
-
-_RESERVATIONS_QUERY: Final = _select_reservations(db_reservations.COLUMNS)
-_SHORT_QUERY: Final = _select_reservations(db_reservations.SHORT_COLUMNS)
-_EVENTS_QUERY: Final = sql.JsonQuery(
-    sa.select(*_EVENT_COLUMNS)
-    .where(_EVENT.c.lease_id.in_(sa.bindparam('wanted', expanding=True)))
-    .order_by(_EVENT.c.time, _EVENT.c.id),
-    _EVENT_COLUMNS,
 )
 
 
@@ -188,7 +186,7 @@ def read_waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
         )
     }
     read = [row[:-1] for row in found if row[0] in first]
-    return build_leases(session, read, ('reservations',), _SHORT_QUERY)
+    return build_leases(session, read, ('reservations',), db_reservations.SHORT_COLUMNS)
 
 
 def is_any_waiting(session: orm.Session, priority: int) -> bool:
@@ -237,20 +235,37 @@ def build_leases(
     session: orm.Session,
     found: Sequence[Sequence[Any]],
     parts: Collection[str] = PARTS,
-    of_reservations: sql.JsonQuery = _RESERVATIONS_QUERY,
+    reservation_columns: Sequence[sa.ColumnElement[Any]] = db_reservations.COLUMNS,
 ) -> list[Lease]:
-    """Build leases from rows of :data:`COLUMNS`, in order; a statement for each part."""
-    reservations: dict[str, list[Reservation]] = {row[0]: [] for row in found}
-    events: dict[str, list[Event]] = {row[0]: [] for row in found}
-    ids = list(reservations)
-    if ids and 'reservations' in parts:
-        held = of_reservations.rows(session, {'wanted': ids})
-        read = [db_reservations.build_reservation(session, row) for row in held]
-        for each in allocations.attach_allocations(session, read):
-            reservations[each.lease_id].append(each)
-    if ids and 'events' in parts:
-        for event in map(_build_event, _EVENTS_QUERY.rows(session, {'wanted': ids})):
-            events[event.lease_id].append(event)
+    """Build leases from rows of :data:`COLUMNS`, in order; a statement for each part.
+
+    :param reservation_columns: :data:`.reservations.COLUMNS`, or the same with short params
+    """
+    ids = [row[0] for row in found]
+    contents: dict[str, Sequence[Sequence[Any]]] = {}
+    for name in parts if ids else ():
+        table, columns = PART_COLUMNS[name]
+        columns = reservation_columns if name == 'reservations' else columns
+        query = sa.select(*columns).where(table.c.lease_id.in_(ids))
+        contents[name] = session.execute(query).all()
+    return _join_parts(session, found, contents)
+
+
+def _join_parts(
+    session: orm.Session,
+    found: Iterable[Sequence[Any]],
+    contents: Mapping[str, Iterable[Sequence[Any]]],
+) -> list[Lease]:
+    """Build leases from their rows, and the rows of their parts, in any order."""
+    held = [
+        db_reservations.build_reservation(session, row) for row in contents.get('reservations', ())
+    ]
+    reservations: dict[str, list[Reservation]] = defaultdict(list)
+    for reservation in allocations.attach_allocations(session, sorted(held, key=_BY_CREATION)):
+        reservations[reservation.lease_id].append(reservation)
+    events: dict[str, list[Event]] = defaultdict(list)
+    for event in sorted(map(_build_event, contents.get('events', ())), key=_BY_TIME):
+        events[event.lease_id].append(event)
     return [_build_lease(session, row, reservations[row[0]], events[row[0]]) for row in found]
 
 

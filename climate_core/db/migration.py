@@ -172,7 +172,7 @@ def _config() -> 'alembic_config.Config':
     config = alembic_config.Config()
     # A percent sign in a path would be taken for an interpolation.
     config.set_main_option('script_location', str(_folder()).replace('%', '%%'))
-    config.attributes['target_metadata'] = tables.METADATA
+    config.attributes['target_metadata'] = tables.load_metadata()
     return config
 
 

@@ -1,18 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SQL that differs between databases and drivers: functions, the clock, and rows as JSON.
+"""SQL that differs between databases and drivers: functions, the clock, and the reading of times.
 
 Several managers on several hosts agree on what is due because they all use the clock of the
 database.
-
-PyMySQL decodes each value of a row in Python, which was half of the cost of a list of leases. So
-rows come as one JSON text each, which is decoded in C. The drivers of the other databases are
-written in C, and return plain columns.
 """
 
 import datetime
 import functools
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
@@ -142,77 +137,6 @@ def read_time(session: orm.Session) -> datetime.datetime:
     time = clock() if clock else session.scalar(sa.select(utcnow()))
     assert time is not None  # nosec B101 # for mypy: it holds already
     return time
-
-
-_DECODER: Final = json.JSONDecoder()
-_UTC_OFFSET: Final = '+00:00'
-#: The decoders of types whose values have no equal in JSON.
-_DECODERS: Final[Mapping[type[Any], Callable[[Any], Any]]] = {
-    # Without a search for blanks around it, which Climate does not write.
-    tables.Json: lambda text: _DECODER.raw_decode(text)[0],
-    sa.Boolean: bool,
-}
-
-
-class JsonQuery:
-    """A query for many rows. To build it takes a while, so it is built once where possible.
-
-    :param query: selects these columns
-    :param columns: of the query, each with a type of ``climate_core.db.tables``
-    """
-
-    def __init__(self, query: sa.Select[Any], columns: Sequence[sa.ColumnElement[Any]]) -> None:
-        self._query, self._columns = query, columns
-        self._packed = query.with_only_columns(json_row(columns, _UTC_OFFSET))
-
-    def rows(
-        self, session: orm.Session, parameters: Mapping[str, Any] | None = None
-    ) -> Iterable[Sequence[Any]]:
-        """Return the values of the columns, in the order of the query."""
-        if session.get_bind().dialect.driver != 'pymysql':
-            return session.execute(self._query, parameters)
-        texts = session.scalars(self._packed, parameters).all()
-        # A single list, which is decoded in C, too.
-        rows: list[list[Any]] = json.loads(f'[{",".join(texts)}]')
-        decode_rows(self._columns, rows)
-        _decode_columns(self._columns, rows, tables.Time, datetime.datetime.fromisoformat)
-        return rows
-
-
-def json_row(columns: Sequence[sa.ColumnElement[Any]], zone: str = '') -> sa.ColumnElement[str]:
-    """Return an expression for columns as a JSON array.
-
-    :param zone: suffix of all times
-    """
-    text: sa.ColumnElement[str] = sa.literal_column(f"'{zone}'")
-    return sa.func.json_array(
-        *(
-            sa.func.concat(each, text, type_=sa.Text())
-            if isinstance(each.type, tables.Time)
-            else each
-            for each in columns
-        ),
-        type_=sa.Text(),
-    )
-
-
-def decode_rows(columns: Sequence[sa.ColumnElement[Any]], rows: Sequence[list[Any]]) -> None:
-    """Decode the values of such arrays by the types of the columns, except times."""
-    for kind, reader in _DECODERS.items():
-        _decode_columns(columns, rows, kind, reader)
-
-
-def _decode_columns(
-    columns: Sequence[sa.ColumnElement[Any]],
-    rows: Sequence[list[Any]],
-    kind: type[Any],
-    reader: Callable[[Any], Any],
-) -> None:
-    for place, column in enumerate(columns):
-        if type(column.type) is kind:
-            for row in rows:
-                if row[place] is not None:
-                    row[place] = reader(row[place])
 
 
 def install_time_decoder(engine: sa.Engine) -> None:

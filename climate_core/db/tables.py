@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables. ``migrations`` must lead to the same; ``tests/migrations`` compares the two.
+"""The tables, beside those of reservation packages.
+
+``migrations`` must lead to all of them; ``tests/migrations`` compares the two.
 
 Each index serves a query; the query is named beside it. Times are UTC without an offset, with
 microseconds. Ids are UUIDs in their text form.
@@ -13,6 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql
 
 from climate_common.limits import NAME_LENGTH
+from climate_core import packages
 
 UTC = datetime.UTC
 
@@ -59,54 +62,63 @@ class Json(sa.types.TypeDecorator[Any]):
 
 METADATA = sa.MetaData()
 
-_Uuid = sa.String(36)
+
+def load_metadata() -> sa.MetaData:
+    """Return the tables of this module and of all reservation packages."""
+    packages.find_unit_tables()
+    return METADATA
+
+
+Uuid = sa.String(36)
 #: A name that is told apart by case, which MariaDB and MySQL only do when they are asked to.
-_Name = sa.String(NAME_LENGTH).with_variant(
+Name = sa.String(NAME_LENGTH).with_variant(
     mysql.VARCHAR(NAME_LENGTH, collation='utf8mb4_bin'), 'mysql', 'mariadb'
 )
-_Serial = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
+Serial = sa.BigInteger().with_variant(sa.Integer(), 'sqlite')
 
 
-def _table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+def define_table(name: str, *parts: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    """Create a table of the metadata."""
     options |= {'mysql_engine': 'InnoDB', 'mysql_charset': 'utf8mb4'}
     return sa.Table(name, METADATA, *parts, **options)
 
 
-def _required(name: str, type_: Any, *more: Any, **options: Any) -> sa.Column[Any]:
+def required(name: str, type_: Any, *more: Any, **options: Any) -> sa.Column[Any]:
+    """Create a column that is never NULL."""
     return sa.Column(name, type_, *more, nullable=False, **options)
 
 
 def _lease_id(table: str) -> sa.Column[Any]:
     key = sa.ForeignKey('leases.id', name=f'{table}_lease_fkey', ondelete='CASCADE')
-    return _required('lease_id', _Uuid, key)
+    return required('lease_id', Uuid, key)
 
 
-LEASES = _table(
+LEASES = define_table(
     'leases',
-    _required('id', _Uuid, primary_key=True),
-    _required('name', sa.String(NAME_LENGTH)),
-    _required('project_id', sa.String(NAME_LENGTH)),
-    _required('user_id', sa.String(NAME_LENGTH)),
-    _required('start_date', Time),
-    _required('end_date', Time),
+    required('id', Uuid, primary_key=True),
+    required('name', sa.String(NAME_LENGTH)),
+    required('project_id', sa.String(NAME_LENGTH)),
+    required('user_id', sa.String(NAME_LENGTH)),
+    required('start_date', Time),
+    required('end_date', Time),
     sa.Column('before_end_date', Time),
-    _required('status', sa.String(16)),
+    required('status', sa.String(16)),
     sa.Column('status_reason', sa.Text),
-    _required('degraded', sa.Boolean),
+    required('degraded', sa.Boolean),
     sa.Column('trust_id', sa.String(NAME_LENGTH)),
-    _required('generation', sa.Integer),
-    _required('created_at', Time),
+    required('generation', sa.Integer),
+    required('created_at', Time),
     sa.Column('updated_at', Time),
     sa.Column('deleted_at', Time),
-    _required('start_policy', sa.String(16), server_default='auto'),
-    _required('before_start', Json),
+    required('start_policy', sa.String(16), server_default='auto'),
+    required('before_start', Json),
     sa.Column('webhook', Json),
     sa.Column('request_digest', sa.String(64)),
-    _required('kind', sa.String(16), server_default='immediate'),
+    required('kind', sa.String(16), server_default='immediate'),
     sa.Column('retries_left', sa.Integer),
     sa.Column('duration', sa.Integer),
-    _required('priority', sa.SmallInteger, server_default='0'),
-    _required('preemptible', sa.Boolean, server_default='0'),
+    required('priority', sa.SmallInteger, server_default='0'),
+    required('preemptible', sa.Boolean, server_default='0'),
     # A page of the leases of a project, and of all; what may be purged.
     sa.Index('leases_listed_idx', 'project_id', 'deleted_at', 'created_at', 'id'),
     sa.Index('leases_all_idx', 'deleted_at', 'created_at', 'id'),
@@ -125,27 +137,27 @@ LEASES = _table(
 
 #: ``hold`` is 1 while the reservation holds its resource and NULL afterwards. ``short_params`` is
 #: ``params`` without what only the creation of its resource needs; NULL if that is nothing.
-RESERVATIONS = _table(
+RESERVATIONS = define_table(
     'reservations',
-    _required('id', _Uuid, primary_key=True),
+    required('id', Uuid, primary_key=True),
     _lease_id('reservations'),
-    _required('resource_type', sa.String(66)),
-    _required('resource_id', sa.String(NAME_LENGTH)),
+    required('resource_type', sa.String(66)),
+    required('resource_id', sa.String(NAME_LENGTH)),
     sa.Column('hold', sa.SmallInteger),
-    _required('status', sa.String(16)),
+    required('status', sa.String(16)),
     sa.Column('status_reason', sa.Text),
-    _required('params', Json),
-    _required('missing_resources', sa.Boolean),
-    _required('resources_changed', sa.Boolean),
-    _required('created_at', Time),
+    required('params', Json),
+    required('missing_resources', sa.Boolean),
+    required('resources_changed', sa.Boolean),
+    required('created_at', Time),
     sa.Column('updated_at', Time),
-    _required('amounts', Json),
+    required('amounts', Json),
     sa.Column('woken_at', Time),
     sa.Column('freed_at', Time),
     sa.Column('parent_id', sa.String(NAME_LENGTH)),
     sa.Column('progress', Json),
     sa.Column('unit_kind', sa.String(66)),
-    _required('given_up', sa.Boolean),
+    required('given_up', sa.Boolean),
     sa.Column('short_params', Json),
     # A resource is reserved once. Also: who holds this resource?
     sa.UniqueConstraint('resource_type', 'resource_id', 'hold', name='reservations_hold_key'),
@@ -160,21 +172,21 @@ RESERVATIONS = _table(
 )
 
 #: ``next_at``: due time, time of the next try, or end of the claim; NULL when finished.
-EVENTS = _table(
+EVENTS = define_table(
     'events',
-    _required('id', _Uuid, primary_key=True),
+    required('id', Uuid, primary_key=True),
     _lease_id('events'),
-    _required('event_type', sa.String(66)),
-    _required('time', Time),
-    _required('status', sa.String(16)),
+    required('event_type', sa.String(66)),
+    required('time', Time),
+    required('status', sa.String(16)),
     sa.Column('status_reason', sa.Text),
-    _required('generation', sa.Integer),
-    _required('attempts', sa.Integer),
-    _required('priority', sa.SmallInteger),
+    required('generation', sa.Integer),
+    required('attempts', sa.Integer),
+    required('priority', sa.SmallInteger),
     sa.Column('next_at', Time),
-    _required('created_at', Time),
+    required('created_at', Time),
     sa.Column('updated_at', Time),
-    sa.Column('reservation_id', _Uuid),
+    sa.Column('reservation_id', Uuid),
     # Events of a lease.
     sa.Index('events_lease_idx', 'lease_id'),
     # What is due, what was abandoned, and when to wake up next.
@@ -182,15 +194,15 @@ EVENTS = _table(
 )
 
 #: A notification that is not sent yet. Its row is deleted once it is sent.
-NOTIFICATIONS = _table(
+NOTIFICATIONS = define_table(
     'notifications',
-    _required('id', _Serial, primary_key=True),
-    _required('event_id', _Uuid),
-    _required('event_type', sa.String(128)),
-    _required('payload', Json),
-    sa.Column('claim', _Uuid),
-    _required('next_at', Time),
-    _required('created_at', Time),
+    required('id', Serial, primary_key=True),
+    required('event_id', Uuid),
+    required('event_type', sa.String(128)),
+    required('payload', Json),
+    sa.Column('claim', Uuid),
+    required('next_at', Time),
+    required('created_at', Time),
     # What is to be sent, oldest first, and when to look again.
     sa.Index('notifications_next_idx', 'next_at', 'id'),
     # What this publisher has just claimed.
@@ -198,38 +210,38 @@ NOTIFICATIONS = _table(
 )
 
 #: An entry in the history of a lease, kept until the lease is purged.
-HISTORY = _table(
+HISTORY = define_table(
     'lease_history',
-    _required('id', _Serial, primary_key=True),
+    required('id', Serial, primary_key=True),
     _lease_id('lease_history'),
-    _required('time', Time),
-    _required('action', sa.String(128)),
-    _required('result', sa.String(16)),
+    required('time', Time),
+    required('action', sa.String(128)),
+    required('result', sa.String(16)),
     sa.Column('reason', sa.Text),
     sa.Column('user_id', sa.String(NAME_LENGTH)),
     sa.Column('request_id', sa.String(64)),
-    _required('changes', Json),
+    required('changes', Json),
     # The history of a lease, in order.
     sa.Index('lease_history_lease_idx', 'lease_id', 'id'),
 )
 
 #: A notification that a webhook must still be told. A row is deleted once it is told. ``target``
 #: is the host of the URL: not all senders shall wait for the same one.
-DELIVERIES = _table(
+DELIVERIES = define_table(
     'webhook_deliveries',
-    _required('id', _Serial, primary_key=True),
+    required('id', Serial, primary_key=True),
     _lease_id('webhook_deliveries'),
-    _required('project_id', sa.String(NAME_LENGTH)),
-    _required('event_id', _Uuid),
-    _required('event_type', sa.String(128)),
-    _required('payload', Json),
-    _required('target', sa.String(NAME_LENGTH)),
-    _required('url', sa.Text),
-    _required('secret', sa.String(NAME_LENGTH)),
-    _required('attempts', sa.Integer),
-    sa.Column('claim', _Uuid),
-    _required('next_at', Time),
-    _required('created_at', Time),
+    required('project_id', sa.String(NAME_LENGTH)),
+    required('event_id', Uuid),
+    required('event_type', sa.String(128)),
+    required('payload', Json),
+    required('target', sa.String(NAME_LENGTH)),
+    required('url', sa.Text),
+    required('secret', sa.String(NAME_LENGTH)),
+    required('attempts', sa.Integer),
+    sa.Column('claim', Uuid),
+    required('next_at', Time),
+    required('created_at', Time),
     # What is to be sent, and when to look again.
     sa.Index('webhook_deliveries_next_idx', 'next_at', 'id'),
     # What this sender has just claimed.
@@ -238,29 +250,29 @@ DELIVERIES = _table(
 )
 
 #: A period whose usage was told, by the manager that writes the row.
-USAGE_PERIODS = _table(
+USAGE_PERIODS = define_table(
     'usage_periods',
-    _required('start', Time, primary_key=True),
-    _required('end', Time),
+    required('start', Time, primary_key=True),
+    required('end', Time),
 )
 
 #: A trust to the service user that no lease has, and since when that is known.
-STRAY_TRUSTS = _table(
+STRAY_TRUSTS = define_table(
     'stray_trusts',
-    _required('id', sa.String(NAME_LENGTH), primary_key=True),
-    _required('since', Time),
+    required('id', sa.String(NAME_LENGTH), primary_key=True),
+    required('since', Time),
 )
 
 #: A trust that leases of one owner share, see climate_core.db.trusts. ``digest`` stands for
 #: what it delegates; ``retired_at`` is NULL while new leases may take it.
-OWNER_TRUSTS = _table(
+OWNER_TRUSTS = define_table(
     'owner_trusts',
-    _required('trust_id', sa.String(NAME_LENGTH), primary_key=True),
-    _required('digest', sa.String(64)),
-    _required('user_id', sa.String(NAME_LENGTH)),
-    _required('project_id', sa.String(NAME_LENGTH)),
-    _required('roles', Json),
-    _required('created_at', Time),
+    required('trust_id', sa.String(NAME_LENGTH), primary_key=True),
+    required('digest', sa.String(64)),
+    required('user_id', sa.String(NAME_LENGTH)),
+    required('project_id', sa.String(NAME_LENGTH)),
+    required('roles', Json),
+    required('created_at', Time),
     sa.Column('retired_at', Time),
     # Not retired, and not deleted, before; None: at any time.
     sa.Column('next_at', Time),
@@ -273,29 +285,29 @@ OWNER_TRUSTS = _table(
 #: One row for each project that has limits: a lease that adds to it changes it first. A real
 #: change, and not only a lock: a Galera cluster does not carry locks between its nodes, but
 #: refuses the second of two changes.
-PROJECTS = _table(
+PROJECTS = define_table(
     'projects',
-    _required('id', sa.String(NAME_LENGTH), primary_key=True),
-    _required('generation', sa.Integer),
+    required('id', sa.String(NAME_LENGTH), primary_key=True),
+    required('generation', sa.Integer),
 )
 
 #: What the calendar promises pieces of: a host, a floating IP, a network. Each change of what is
 #: promised of a unit counts its ``generation`` up and sets ``changed_at``.
-UNITS = _table(
+UNITS = define_table(
     'units',
-    _required('id', _Serial, primary_key=True),
-    _required('kind', sa.String(66)),
-    _required('pool', _Name),
-    _required('available', sa.Boolean),
-    _required('capacity', Json),
-    _required('lanes', sa.Integer),
-    _required('properties', Json),
+    required('id', Serial, primary_key=True),
+    required('kind', sa.String(66)),
+    required('pool', Name),
+    required('available', sa.Boolean),
+    required('capacity', Json),
+    required('lanes', sa.Integer),
+    required('properties', Json),
     # Who may have promises of it; NULL: everybody.
     sa.Column('access', Json),
-    # Whether it is taken last, because it has to be woken first: see climate_hosts.domain.power.
-    _required('asleep', sa.Boolean, server_default='0'),
-    _required('generation', sa.Integer),
-    _required('changed_at', Time),
+    # Whether it is taken last, because it has to be woken first: see climate_hosts.power.states.
+    required('asleep', sa.Boolean, server_default='0'),
+    required('generation', sa.Integer),
+    required('changed_at', Time),
     # What changed since an index of the calendar was read, and whether it misses something.
     sa.Index('units_changed_idx', 'changed_at', 'generation'),
     # The id of one that is gone is not given again, as the other databases have it.
@@ -303,28 +315,29 @@ UNITS = _table(
 )
 
 
-def _unit_id(table: str, **options: Any) -> sa.Column[Any]:
+def unit_id_column(table: str, **options: Any) -> sa.Column[Any]:
+    """Create the column ``unit_id`` of a table, whose rows are deleted with their units."""
     key = sa.ForeignKey('units.id', name=f'{table}_unit_fkey', ondelete='CASCADE')
-    return _required('unit_id', _Serial, key, **options)
+    return required('unit_id', Serial, key, **options)
 
 
 #: Pieces of a unit that are promised to a reservation for a time. ``piece`` is NULL where that is
 #: the whole unit. A unit with the generation that a promise was made at has no second one; this
 #: is the primary key, by which the promises of a unit are side by side when all are read.
-ALLOCATIONS = _table(
+ALLOCATIONS = define_table(
     'allocations',
-    _unit_id('allocations', primary_key=True),
-    _required('unit_generation', sa.Integer, primary_key=True),
-    _required(
+    unit_id_column('allocations', primary_key=True),
+    required('unit_generation', sa.Integer, primary_key=True),
+    required(
         'reservation_id',
-        _Uuid,
+        Uuid,
         sa.ForeignKey('reservations.id', name='allocations_reservation_fkey', ondelete='CASCADE'),
     ),
-    _required('start', Time),
-    _required('end', Time),
-    _required('pieces', sa.Integer),
+    required('start', Time),
+    required('end', Time),
+    required('pieces', sa.Integer),
     sa.Column('piece', Json),
-    _required('lane', sa.Integer),
+    required('lane', sa.Integer),
     # Given up while the lease of the reservation ran; NULL: not.
     sa.Column('released', sa.Boolean),
     # Allocations of a reservation.
@@ -333,118 +346,17 @@ ALLOCATIONS = _table(
     sa.Index('allocations_time_idx', 'end', 'start'),
 )
 
-#: A host of a pool: its unit, as Nova and Placement know it. ``details`` is what they say,
-#: ``extra`` what the operator adds.
-HOSTS = _table(
-    'hosts',
-    _unit_id('hosts', primary_key=True),
-    _required('hypervisor_hostname', sa.String(NAME_LENGTH)),
-    _required('service_name', sa.String(NAME_LENGTH)),
-    _required('provider_id', _Uuid),
-    _required('lane_ids', Json),
-    _required('details', Json),
-    _required('extra', Json),
-    # See climate_hosts.domain.hosts.State.
-    _required('state', sa.String(16), server_default='enrolled'),
-    sa.Column('disabled_reason', sa.Text),
-    # The lease for which the servers of a shared host leave it.
-    sa.Column('emptied_for', _Uuid),
-    # Whether ordinary servers may run there until a lease needs it; NULL: never.
-    sa.Column('open_to_unreserved', sa.Boolean),
-    # See climate_hosts.domain.power: the state, since when, when it was last put to sleep, whether
-    # an operator keeps it on, and how many seconds it took to wake.
-    sa.Column('power', sa.String(16)),
-    sa.Column('power_since', Time),
-    sa.Column('slept_at', Time),
-    _required('kept_on', sa.Boolean, server_default='0'),
-    sa.Column('wake_seconds', sa.Integer),
-    _required('created_at', Time),
-    sa.Column('updated_at', Time),
-    sa.UniqueConstraint('hypervisor_hostname', name='hosts_hypervisor_hostname_key'),
-    # Whether ordinary servers are to be kept off a host: each time that its aggregate is written.
-    sa.Index('hosts_provider_idx', 'provider_id'),
-)
-
-#: The time for which a host slept; ``end`` is NULL while it does. It is kept when the host is
-#: deleted: what was saved was saved.
-HOST_SLEEPS = _table(
-    'host_sleeps',
-    _required('id', _Serial, primary_key=True),
-    _required('unit_id', _Serial),
-    _required('hypervisor_hostname', sa.String(NAME_LENGTH)),
-    _required('start', Time),
-    sa.Column('end', Time),
-    # The sleep that ends.
-    sa.Index('host_sleeps_unit_idx', 'unit_id', 'start'),
-    # How long hosts slept in a period.
-    sa.Index('host_sleeps_end_idx', 'end', 'start'),
-)
-
-#: A pool of hosts, and who may use it; NULL: everybody. Its units have the same. ``generation``
-#: counts the changes.
-HOST_POOLS = _table(
-    'host_pools',
-    _required('name', _Name, primary_key=True),
-    sa.Column('access', Json),
-    _required('generation', sa.Integer, server_default='0'),
-)
-
-#: A property of hosts that users may not see, or may.
-HOST_PROPERTIES = _table(
-    'host_properties',
-    _required('name', _Name, primary_key=True),
-    _required('private', sa.Boolean),
-)
-
-#: A floating IP that is set apart for leases: its unit, which is promised as a whole.
-FLOATING_IPS = _table(
-    'floatingips',
-    _unit_id('floatingips', primary_key=True),
-    _required('network_id', _Uuid),
-    _required('subnet_id', _Uuid),
-    _required('address', sa.String(15)),
-    _required('created_at', Time),
-    # Nobody is promised an address by two units.
-    sa.UniqueConstraint('network_id', 'address', name='floatingips_address_key'),
-)
-
-#: A network segment that is set apart for leases: its unit, which is promised as a whole.
-#: ``physical_network`` is empty where there is none; ``extra`` is what the operator adds.
-NETWORK_SEGMENTS = _table(
-    'network_segments',
-    _unit_id('network_segments', primary_key=True),
-    _required('network_type', sa.String(16)),
-    _required('physical_network', _Name),
-    _required('segment_id', sa.BigInteger),
-    _required('extra', Json),
-    _required('created_at', Time),
-    sa.Column('updated_at', Time),
-    # Counts the changes by operators; that of the unit counts promises, too.
-    _required('generation', sa.Integer, server_default='0'),
-    # Nobody is promised a segment by two units.
-    sa.UniqueConstraint(
-        'network_type', 'physical_network', 'segment_id', name='network_segments_segment_key'
-    ),
-)
-
-#: A property of network segments that users may not see, or may.
-NETWORK_SEGMENT_PROPERTIES = _table(
-    'network_segment_properties',
-    _required('name', _Name, primary_key=True),
-    _required('private', sa.Boolean),
-)
-
 #: A feed of the leases of a project for a calendar: read with a token of its own, whose secret is
 #: kept as a digest, while the trust of its user is good.
-FEEDS = _table(
+FEEDS = define_table(
     'feeds',
-    _required('id', _Uuid, primary_key=True),
-    _required('name', sa.String(NAME_LENGTH)),
-    _required('project_id', sa.String(NAME_LENGTH)),
-    _required('user_id', sa.String(NAME_LENGTH)),
-    _required('secret_digest', sa.String(64)),
-    _required('trust_id', sa.String(NAME_LENGTH)),
-    _required('created_at', Time),
+    required('id', Uuid, primary_key=True),
+    required('name', sa.String(NAME_LENGTH)),
+    required('project_id', sa.String(NAME_LENGTH)),
+    required('user_id', sa.String(NAME_LENGTH)),
+    required('secret_digest', sa.String(64)),
+    required('trust_id', sa.String(NAME_LENGTH)),
+    required('created_at', Time),
     # The feeds of a user in a project, in order.
     sa.Index('feeds_user_idx', 'user_id', 'project_id', 'created_at'),
 )

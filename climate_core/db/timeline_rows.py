@@ -6,7 +6,6 @@ The API calls the rows bars.
 
 import dataclasses
 import datetime
-import functools
 import itertools
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,9 +17,10 @@ from sqlalchemy import orm
 from climate_common import resource_types
 from climate_core import exceptions, packages
 from climate_core.db import allocations, events, tables
+from climate_core.lease.unit_properties import HOST_KIND
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
-_UNIT, _HOST, _ALLOCATION = tables.UNITS, tables.HOSTS, tables.ALLOCATIONS
+_UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 
 #: What rows are grouped by -> the columns of their order.
 ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
@@ -212,10 +212,10 @@ def _with_names(
 
     :param order: the columns by which they are sorted
     """
-    names = _unit_names()
+    named = {kind for package in packages.list_packages() for kind in package.named_types}
     is_allocated = sa.and_(
         _ALLOCATION.c.reservation_id == page.c.reservation_id,
-        page.c.resource_type.in_(names),
+        page.c.resource_type.in_(sorted(named)),
         sa.not_(allocations.is_released()),
     )
     query = (
@@ -231,18 +231,13 @@ def _with_names(
         bar = TimelineRow(*(listed[0][name] for name in TimelineRow._fields[:-1]))
         held = (bar.params or {}).get('floatingips', ())
         units = [row['properties'] for row in listed if row['properties'] is not None]
-        allocated = [names[bar.resource_type](unit) for unit in units]
+        allocated = [
+            package.name_unit(bar.resource_type, unit)
+            for package in packages.list_packages()
+            if bar.resource_type in package.named_types
+            for unit in units
+        ]
         yield bar._replace(names=[*held, *dict.fromkeys(allocated)])
-
-
-@functools.cache
-def _unit_names() -> dict[str, packages.UnitName]:
-    """Return how to name the allocated units of reservations, by type of resource."""
-    return {
-        resource_type: name
-        for package in packages.list_packages()
-        for resource_type, name in package.list_unit_names().items()
-    }
 
 
 def _select(*columns: Any, project_id: str | None) -> sa.Select[Any]:
@@ -278,9 +273,10 @@ def read_host_page(
 
     :raises climate_core.exceptions.BadRequest: a single host has more
     """
+    host = packages.find_unit_tables()[HOST_KIND].table
     hosts = (
-        sa.select(_UNIT.c.id, _HOST.c.hypervisor_hostname, _UNIT.c.pool, _UNIT.c.available)
-        .join_from(_HOST, _UNIT, _HOST.c.unit_id == _UNIT.c.id)
+        sa.select(_UNIT.c.id, host.c.hypervisor_hostname, _UNIT.c.pool, _UNIT.c.available)
+        .join_from(host, _UNIT, host.c.unit_id == _UNIT.c.id)
         .where(_UNIT.c.id > marker)
         .order_by(_UNIT.c.id)
         .limit(limit + 1)

@@ -20,7 +20,7 @@ import ssl
 import threading
 import time
 import urllib.parse
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent import futures
 from typing import Any, NamedTuple
 
@@ -28,7 +28,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_core import exceptions
-from climate_core.cloud import errors
+from climate_core.cloud import Cloud, errors
 from climate_core.lease import webhook
 
 LOG = log.getLogger(__name__)
@@ -99,15 +99,13 @@ class CloudHosts:
     endpoints, the external service) and of every endpoint in the service catalog.
 
     :param conf: the whole configuration
-    :param catalog_urls: returns the endpoints in the service catalog
+    :param cloud: gives the endpoints in the service catalog
     :param resolver: resolves their names
     """
 
-    def __init__(
-        self, conf: cfg.ConfigOpts, catalog_urls: Callable[[], Iterable[str]], resolver: Resolver
-    ) -> None:
+    def __init__(self, conf: cfg.ConfigOpts, cloud: Cloud, resolver: Resolver) -> None:
         self._conf = conf
-        self._catalog_urls = catalog_urls
+        self._cloud = cloud
         self._resolver = resolver
         self._lock = threading.Lock()
         self._refresh: futures.Future[Set[webhook.Address]] | None = None
@@ -153,7 +151,7 @@ class CloudHosts:
     def _resolve_hosts(self) -> Iterator[webhook.Address]:
         urls = set(configured_urls(self._conf))
         try:
-            urls.update(self._catalog_urls())
+            urls.update(self._cloud.catalog_urls())
         except exceptions.Transient as exc:
             LOG.warning(
                 'Could not read the service catalog, webhooks may reach new endpoints: %s',

@@ -12,8 +12,8 @@ import datetime
 import importlib.metadata
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Generic, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, Generic, TypeVar
 
 import prometheus_client
 from oslo_log import log
@@ -38,9 +38,8 @@ class CachedCollector(Collector, Generic[T]):
     :param seconds: how long the counts are cached
     """
 
-    def __init__(self, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._clock = clock
         self._lock = threading.Lock()
         self._last: tuple[float, T | None] | None = None
 
@@ -55,7 +54,7 @@ class CachedCollector(Collector, Generic[T]):
     def read(self) -> T | None:
         """Return the counts, from the cache if they are recent; None if the database fails."""
         with self._lock:
-            now = self._clock()
+            now = time.monotonic()
             if self._last is None or now - self._last[0] >= self._seconds:
                 self._last = (now, self._try())
             return self._last[1]
@@ -170,9 +169,9 @@ class Metrics:
         """Set the number of threads whose events call a service."""
         self._threads.labels(service).set(count)
 
-    def count_waiting(self, count: Callable[[], float]) -> None:
-        """Set the function that counts the claimed events that wait for a thread."""
-        self._waiting.set_function(count)
+    def watch_pool(self, pool: Any) -> None:
+        """Show the ``waiting`` events of the ``EventPool``: claimed, and without a thread."""
+        self._waiting.set_function(lambda: float(pool.waiting))
 
     def settled(self, event: model.Event, now: datetime.datetime) -> None:
         """Count the outcome of an event."""
@@ -207,9 +206,8 @@ class _DatabaseCollector(CachedCollector[monitoring.Counts]):
         database: Database,
         overdue_seconds: float,
         seconds: float,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(seconds, clock)
+        super().__init__(seconds)
         self._database = database
         self._overdue_seconds = overdue_seconds
 

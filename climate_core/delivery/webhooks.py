@@ -8,16 +8,18 @@ used as the user gave it.
 import base64
 import dataclasses
 import datetime
+import functools
 import hashlib
 import hmac
 import json
-from collections.abc import Callable, Iterable
+from concurrent import futures
 
 from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import test_hooks
+from climate_core.cloud import Cloud
 from climate_core.db import history, leases, outbox, store
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.db.outbox import DeliveriesInProgress, Delivery
@@ -25,7 +27,7 @@ from climate_core.delivery import http_post
 from climate_core.lease import webhook
 from climate_core.lease.history import FAILED, Cause, HistoryEntry
 from climate_core.lease.transitions import Change
-from climate_core.threads import Backoff, PoolWorker
+from climate_core.threads import Backoff, Worker, seconds_left
 
 LOG = log.getLogger(__name__)
 
@@ -70,20 +72,15 @@ def build_request(delivery: Delivery, now: datetime.datetime) -> tuple[bytes, di
     }
 
 
-class WebhookSender(PoolWorker[Delivery]):
+class WebhookSender(Worker):
     """Submit due deliveries to threads, at most a share of them to one host or project.
 
     :param rules: the addresses that may be called
-    :param catalog_urls: returns the endpoints in the service catalog, which are never called
+    :param cloud: its endpoints are never called
     :raises OSError: ``[webhooks] cafile`` cannot be read
     """
 
     name = 'webhooks'
-    prefix = 'webhook'
-    interrupted = (
-        'The call of a webhook of lease {item.lease_id} was interrupted; it is made again when '
-        'its claim expires'
-    )
     expected_errors = DATABASE_ERRORS
     failure_message = 'Could not read or save deliveries to webhooks; they are retried'
 
@@ -93,14 +90,17 @@ class WebhookSender(PoolWorker[Delivery]):
         database: Database,
         clock: Clock,
         rules: webhook.WebhookRules,
-        catalog_urls: Callable[[], Iterable[str]],
+        cloud: Cloud,
     ) -> None:
         section = conf.webhooks
-        super().__init__(section.workers, conf.engine.idle_seconds, self.deliver)
+        super().__init__(conf.engine.idle_seconds)
+        self._workers = section.workers
+        self._pool = futures.ThreadPoolExecutor(section.workers, thread_name_prefix='webhook')
+        self._in_flight: dict[int, Delivery] = {}
         self._database = database
         self._clock = clock
         resolver = http_post.Resolver(section.workers, max(2, section.workers // 4))
-        hosts = http_post.CloudHosts(conf, catalog_urls, resolver)
+        hosts = http_post.CloudHosts(conf, cloud, resolver)
         self._caller = http_post.Caller(
             rules, section.timeout_seconds, resolver, hosts, section.cafile
         )
@@ -111,26 +111,49 @@ class WebhookSender(PoolWorker[Delivery]):
 
     def poll(self) -> float | None:
         """Start calls while deliveries are due and threads are free."""
-        while not self.stopping and self.free_threads > 0:
-            batch = self._database.write(
-                outbox.claim_deliveries, self._ttl, self.free_threads, self._busy()
-            )
+        while not self.stopping and (free := self._workers - len(self._in_flight)) > 0:
+            batch = self._database.write(outbox.claim_deliveries, self._ttl, free, self._busy())
             for delivery in batch:
-                self.submit(delivery.id, delivery)
+                self._submit(delivery)
             if not batch:
                 return self._database.read(outbox.seconds_until_delivery, self._busy())
         # The end of a call nudges this worker.
         return None
 
+    def wait(self, deadline: float) -> bool:
+        if not super().wait(deadline):
+            return False
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._in_flight, seconds_left(deadline))
+
+    def _submit(self, delivery: Delivery) -> None:
+        with self._changed:
+            self._in_flight[delivery.id] = delivery
+        future = self._pool.submit(self.deliver, delivery)
+        future.add_done_callback(functools.partial(self._finish, delivery))
+
+    def _finish(self, delivery: Delivery, future: futures.Future[None]) -> None:
+        failed = None if future.cancelled() else future.exception()
+        if failed is not None:
+            LOG.error(
+                'The call of a webhook of lease %s was interrupted; it is made again when its '
+                'claim expires',
+                delivery.lease_id,
+                exc_info=failed,
+            )
+        with self._changed:
+            del self._in_flight[delivery.id]
+            self._changed.notify_all()
+        # A thread is free for another call.
+        self.nudge()
+
     def _busy(self) -> DeliveriesInProgress:
         with self._changed:
             return DeliveriesInProgress(max(2, self._workers // 4), self._in_flight.values())
 
-    def deliver(self, delivery: Delivery) -> bool:
-        """Make one call and save its outcome.
-
-        :returns: True: a thread is free for another call
-        """
+    def deliver(self, delivery: Delivery) -> None:
+        """Make one call and save its outcome."""
         info = {'event_type': delivery.event_type, 'lease_id': delivery.lease_id}
         body, headers = build_request(delivery, self._clock.now())
         test_hooks.reached('webhook.before', **info)
@@ -148,7 +171,6 @@ class WebhookSender(PoolWorker[Delivery]):
             self._database.write(_remove_webhook, delivery, self._clock.now())
         else:
             self._reschedule(delivery, reason, answer.retry_after)
-        return True
 
     def _reschedule(self, delivery: Delivery, reason: str, least: float) -> None:
         now = self._clock.now()

@@ -7,11 +7,11 @@ Its start, end and deletion are in :mod:`climate_core.lease.events.start` and
 
 import dataclasses
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from climate_common import dates
+from climate_common import dates, lease_fields
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import events, model, request, states, transitions, webhook
@@ -23,13 +23,14 @@ _L = states.LeaseStatus
 _R = states.ReservationStatus
 _E = states.EventStatus
 _TIMES = ('start_date', 'end_date', 'before_end_date')
-#: A field that is no time -> the function that reads it.
-_PLAIN: Final[Mapping[str, Callable[[Any], Any]]] = {
-    'name': request.read_name,
-    'start_policy': request.read_start_policy,
-    'before_start': request.read_before_start,
-    'priority': request.read_priority,
-}
+#: The fields that are read by their types alone.
+_PLAIN: Final = (
+    'name',
+    'start_policy',
+    'before_start',
+    'priority',
+    *(field.name for field in lease_fields.GENERIC if lease_fields.UPDATE in field.set_by),
+)
 _CHANGEABLE = {*_PLAIN, *_TIMES, 'duration', 'events', 'reservations', 'webhook'}
 _BEFORE_START = (*states.UNGRANTED, states.LeaseStatus.PENDING)
 
@@ -82,6 +83,7 @@ def new_lease(
         kind=kind,
         priority=asked.priority or 0,
         preemptible=asked.preemptible,
+        **asked.generic,
         reservations=model.order_joining((), reservations),
     )
     first = schedule.first_events(lease, asked.events, now, before_start)
@@ -151,7 +153,7 @@ def _with_duration(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
 
 def _change_plain_fields(lease: Lease, wanted: Mapping[str, Any], rules: UpdateRules) -> Lease:
     """Change the fields that are no times."""
-    new = {field: read(wanted[field]) for field, read in _PLAIN.items() if field in wanted}
+    new = {field: request.read_value(field, wanted[field]) for field in _PLAIN if field in wanted}
     if 'webhook' in wanted:
         new['webhook'] = request.read_webhook(wanted['webhook'], rules.webhooks)
     for field in ('start_policy', 'before_start'):

@@ -10,7 +10,7 @@ import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from climate_common import dates, resource_types
+from climate_common import dates, lease_fields, resource_types
 from climate_core.context import RequestContext
 from climate_core.lease import events, model, states, views, webhook
 from climate_core.lease.model import Event, Lease, Reservation
@@ -99,16 +99,7 @@ class HistoryEntry:
 
 
 _LEASE_FIELDS = (
-    'name',
-    'start_date',
-    'end_date',
-    'before_end_date',
-    'status',
-    'status_reason',
-    'start_policy',
-    'before_start',
-    'priority',
-    'webhook',
+    *(field.name for field in lease_fields.shown_in(lease_fields.HISTORY)),
     'deleted_at',
 )
 _RESERVATION_FIELDS = ('status', 'status_reason', 'params')

@@ -11,9 +11,9 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Final, ParamSpec, TypeVar
 
-from climate_common import dates, durations, limits, sealing
+from climate_common import dates, durations, lease_fields, limits, sealing
 from climate_core import exceptions
 from climate_core.lease import model, states, webhook
 
@@ -92,6 +92,7 @@ class LeaseRequest:
     :param best_effort_timeout: the maximum number of seconds to drain hosts for it
     :param preemptible: whether other leases may preempt it
     :param may_join: whether the policy lets resources join a lease that exists
+    :param generic: the given fields of :data:`climate_common.lease_fields.GENERIC`
     """
 
     name: str
@@ -112,6 +113,7 @@ class LeaseRequest:
     priority: int | None = None
     best_effort_timeout: int | None = None
     preemptible: bool = False
+    generic: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ def read_lease_request(
         errors.add(exceptions.InvalidDate(told, field='end_date'))
     get = errors.get
     asked = LeaseRequest(
-        name=get('', read_name, values.get('name')),
+        name=get('', read_value, 'name', values.get('name')),
         start=start,
         end=end,
         before_end=get(None, _read_before_end, values, start, end, now, rules.minutes_before_end),
@@ -160,18 +162,21 @@ def read_lease_request(
         events=get((), read_events, values.get('events') or (), end, now),
         lasts=lasts,
         end_is_relative=dates.is_relative(values.get('end_date')),
-        start_policy=get(None, read_start_policy, values.get('start_policy')),
-        before_start=get(None, read_before_start, values.get('before_start')),
+        start_policy=get(None, read_value, 'start_policy', values.get('start_policy')),
+        before_start=get(None, read_value, 'before_start', values.get('before_start')),
         webhook=get(None, read_webhook, values.get('webhook'), rules.webhooks),
         identified=bool({'id', 'idempotency_key'} & values.keys()),
         may_join=values.get('may_join', True),
-        kind=get(None, read_kind, values.get('kind')),
-        max_retries=get(None, read_max_retries, values.get('max_retries'), values.get('kind')),
-        priority=get(None, _read_priority_of_kind, values.get('priority'), values.get('kind')),
-        best_effort_timeout=get(
-            None, read_best_effort_timeout, values.get('best_effort_timeout'), values.get('kind')
-        ),
-        preemptible=get(False, read_preemptible, values.get('preemptible')),
+        kind=get(None, read_value, 'kind', values.get('kind')),
+        max_retries=get(None, _read_of_kind, 'max_retries', values),
+        priority=get(None, _read_of_kind, 'priority', values),
+        best_effort_timeout=get(None, _read_of_kind, 'best_effort_timeout', values),
+        preemptible=bool(get(False, read_value, 'preemptible', values.get('preemptible'))),
+        generic={
+            field.name: get(None, read_value, field.name, values[field.name])
+            for field in lease_fields.GENERIC
+            if values.get(field.name) is not None
+        },
     )
     if new:
         _check_time(asked, now, rules, errors)
@@ -218,89 +223,81 @@ def _read_period(
     return start, end_after(start, duration), duration
 
 
-def read_name(value: Any) -> str:
-    """Read the name of a lease; BadRequest if it is no text, blank or too long."""
-    return _read_by(limits.check_name, value, 'name')
+def read_value(name: str, value: Any) -> Any:
+    """Read the value of a field by its type; None: the request leaves it out.
 
+    Not for times, durations, webhooks, events and reservations.
 
-def read_start_policy(value: Any) -> str | None:
-    """Read the start policy; BadRequest if there is no such policy."""
-    if value is not None and value not in list(states.StartPolicy):
-        raise exceptions.BadRequest('It must be auto or manual.', field='start_policy')
-    return value if value is None else str(value)
-
-
-def read_kind(value: Any) -> str | None:
-    """Read the kind of a lease; BadRequest if there is no such kind."""
-    if value is not None and value not in list(states.LeaseKind):
-        known = ', '.join(states.LeaseKind)
-        raise exceptions.BadRequest(f'It must be one of {known}.', field='kind')
-    return value if value is None else str(value)
-
-
-def read_max_retries(value: Any, of_kind: Any) -> int | None:
-    """Read the maximum number of retries of a lease of a kind.
-
-    :raises climate_core.exceptions.BadRequest: it is not allowed, or the kind is not retry
+    :raises climate_core.exceptions.BadRequest: it is not allowed
     """
+    field = lease_fields.BY_NAME[name]
+    if name == 'name':
+        return _read_by(limits.check_name, value, name)
     if value is None:
         return None
-    if of_kind != states.LeaseKind.RETRY:
-        raise exceptions.BadRequest(
-            'It is for the kind retry: leases of other kinds are not tried again.', 'max_retries'
-        )
-    return _read_integer(value, 1, limits.RETRIES, 'max_retries')
+    match field.type:
+        case lease_fields.SECONDS:
+            return read_before_start(value)
+        case lease_fields.CHOICE if value not in field.choices:
+            is_pair = len(field.choices) == 2
+            allowed = (' or ' if is_pair else ', ').join(field.choices)
+            told = f'It must be {allowed}.' if is_pair else f'It must be one of {allowed}.'
+            raise exceptions.BadRequest(told, field=name)
+        case lease_fields.BOOLEAN if not isinstance(value, bool):
+            raise exceptions.BadRequest('It must be true or false.', field=name)
+        case lease_fields.TEXT if not isinstance(value, str) or len(value) > field.maximum:
+            raise exceptions.BadRequest(
+                f'It must be a text of up to {field.maximum} characters.', field=name
+            )
+        case lease_fields.INTEGER:
+            return _read_integer(value, field)
+    return str(value) if field.choices else value
 
 
-def read_priority(value: Any) -> int | None:
-    """Read the priority of a queued lease; BadRequest if it is not allowed."""
-    return None if value is None else _read_integer(value, 0, limits.PRIORITY, 'priority')
+#: A field that only leases of one kind have -> the kind, and what is wrong for another one.
+_FIELDS_OF_KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    'max_retries': (
+        states.LeaseKind.RETRY,
+        'It is for the kind retry: leases of other kinds are not tried again.',
+    ),
+    'priority': (
+        states.LeaseKind.RETRY,
+        'It is for the kind retry: leases of other kinds do not wait.',
+    ),
+    'best_effort_timeout': (
+        states.LeaseKind.BEST_EFFORT,
+        'It is for the kind best_effort: for other kinds no hosts are emptied.',
+    ),
+}
 
 
-def _read_priority_of_kind(value: Any, of_kind: Any) -> int | None:
-    if value is not None and of_kind != states.LeaseKind.RETRY:
-        raise exceptions.BadRequest(
-            'It is for the kind retry: leases of other kinds do not wait.', field='priority'
-        )
-    return read_priority(value)
+def _read_of_kind(name: str, values: Mapping[str, Any]) -> int | None:
+    """Read a field of :data:`_FIELDS_OF_KINDS`.
 
-
-def read_preemptible(value: Any) -> bool:
-    """Read whether a lease is preemptible, by default not; BadRequest if it is no boolean."""
-    if value is not None and not isinstance(value, bool):
-        raise exceptions.BadRequest('It must be true or false.', field='preemptible')
-    return bool(value)
-
-
-def read_best_effort_timeout(value: Any, of_kind: Any) -> int | None:
-    """Read the maximum number of seconds to drain hosts for a lease of a kind.
-
-    :raises climate_core.exceptions.BadRequest: it is not allowed, or the kind is not best_effort
+    :raises climate_core.exceptions.BadRequest: it is not allowed, or the lease is of another kind
     """
-    if value is None:
-        return None
-    field = 'best_effort_timeout'
-    if of_kind != states.LeaseKind.BEST_EFFORT:
-        raise exceptions.BadRequest(
-            'It is for the kind best_effort: for other kinds no hosts are emptied.', field=field
-        )
-    return _read_integer(value, 1, limits.BEST_EFFORT_SECONDS, field)
+    kind, refusal = _FIELDS_OF_KINDS[name]
+    if values.get(name) is not None and values.get('kind') != kind:
+        raise exceptions.BadRequest(refusal, field=name)
+    value: int | None = read_value(name, values.get(name))
+    return value
 
 
-def read_before_start(value: Any) -> tuple[int, ...] | None:
+def read_before_start(value: Any) -> tuple[int, ...]:
     """Read the seconds of notices before the start, longest first.
 
     :raises climate_core.exceptions.BadRequest: it is no list of such numbers
     """
-    if value is None:
-        return None
     seconds = _read_by(limits.check_start_notices, value, 'before_start')
     return tuple(sorted(set(seconds), reverse=True))
 
 
-def _read_integer(value: Any, low: int, high: int, field: str) -> int:
+def _read_integer(value: Any, field: lease_fields.Field) -> int:
+    low, high = field.minimum, field.maximum
     if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise exceptions.BadRequest(f'It must be an integer from {low} to {high}.', field=field)
+        raise exceptions.BadRequest(
+            f'It must be an integer from {low} to {high}.', field=field.name
+        )
     return value
 
 

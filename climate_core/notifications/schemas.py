@@ -11,6 +11,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from climate_common import lease_fields
 from climate_core import notifications, packages
 from climate_core.lease import events, states
 from climate_core.lease import usage as hours
@@ -67,6 +68,31 @@ EVENT = _object(
     }
 )
 
+#: A type of a field -> its schema.
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    lease_fields.TEXT: TEXT,
+    lease_fields.UUID: _UUID,
+    lease_fields.STATUS: _status(states.LeaseStatus),
+    lease_fields.CHOICE: TEXT,
+    lease_fields.INTEGER: value_schema('integer', minimum=0),
+    lease_fields.BOOLEAN: value_schema('boolean'),
+    lease_fields.DATE: date_schema(''),
+    lease_fields.STAMP: date_schema(''),
+    lease_fields.SECONDS: value_schema('array', items=value_schema('integer')),
+    lease_fields.RESERVATIONS: value_schema('array', items=RESERVATION),
+    lease_fields.EVENTS: value_schema('array', items=EVENT),
+}
+
+
+def _schema_of(field: lease_fields.Field) -> dict[str, Any]:
+    schema = {**_SCHEMAS[field.type]}
+    if field.nullable:
+        schema['type'] = [schema['type'], 'null']
+    if field.choices:
+        schema['enum'] = list(field.choices)
+    return {**schema, 'description': field.description} if field.description else schema
+
+
 _LEASE: dict[str, Any] = {
     'event_id': EVENT_ID,
     'schema_version': value_schema(
@@ -75,38 +101,14 @@ _LEASE: dict[str, Any] = {
         const=notifications.VERSION,
     ),
     'lease_id': _UUID,
-    'id': value_schema('string', 'The same as ``lease_id``.'),
-    'name': TEXT,
-    'project_id': TEXT,
-    'user_id': TEXT,
-    'start_date': date_schema('When it starts.'),
-    'end_date': date_schema('When it ends.'),
-    'before_end_date': date_schema('When ``before_end_lease`` is sent; null: never.', NULLABLE),
-    'kind': _status(states.LeaseKind, 'What it does if capacity is insufficient.'),
-    'retries_left': value_schema(
-        ['integer', 'null'],
-        'How often a queued lease is retried; also while the servers of a lease of the kind '
-        'retry are being created.',
-        minimum=0,
-    ),
-    'priority': value_schema(
-        'integer', 'Leases with a higher priority are first in the queue.', minimum=0
-    ),
-    'preemptible': value_schema('boolean', 'Other leases may preempt it.'),
-    'start_policy': _status(
-        states.StartPolicy, 'Whether it starts by itself or is started by its user.'
-    ),
-    'status': _status(states.LeaseStatus, 'After the change.'),
-    'status_reason': _REASON,
-    'degraded': value_schema('boolean', 'A resource is lost, the others are active.'),
-    'created_at': date_schema('When it was created.'),
-    'updated_at': date_schema('When it was changed last.', NULLABLE),
+    **{
+        field.name: _schema_of(field) for field in lease_fields.shown_in(lease_fields.NOTIFICATION)
+    },
     'reservations': value_schema(
         'array',
         'Reservations also have the params of their plugins, as ``on_end``.',
         items=RESERVATION,
     ),
-    'events': value_schema('array', items=EVENT),
     'reason': value_schema(
         NULLABLE, 'The reason of a failure, or of a change outside of the lease.'
     ),

@@ -18,10 +18,8 @@ from oslo_log import log
 from climate_core import exceptions, policies
 from climate_core.cloud import errors
 from climate_core.context import RequestContext
-from climate_core.db import feeds as db
-from climate_core.db import sql
+from climate_core.db import feeds, sql
 from climate_core.db.engine import Database
-from climate_core.lease import feeds
 from climate_core.operations.operator_registration import require_services
 from climate_core.operations.remote import remote
 from climate_core.operations.services import TrustService
@@ -49,7 +47,7 @@ class FeedOperations:
         most = self.conf.limits.feeds_per_user
         user_id, project_id = str(context.user_id), str(context.project_id)
         # Before a trust is created; the transaction checks it again.
-        self.database.read(db.check_count, user_id, project_id, most)
+        self.database.read(feeds.check_count, user_id, project_id, most)
         token = feeds.create_token()
         roles = ['reader'] if 'reader' in context.roles else None
         trust_id = self.trusts.create(context, roles)
@@ -63,7 +61,7 @@ class FeedOperations:
             created_at=self.database.read(sql.read_time),
         )
         try:
-            self.database.write(db.insert, feed, most)
+            self.database.write(feeds.insert, feed, most)
         except Exception:
             self._release(trust_id)
             raise
@@ -75,7 +73,7 @@ class FeedOperations:
 
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
         """
-        feed = self.database.read(db.find, feed_id)
+        feed = self.database.read(feeds.find, feed_id)
         if feed is None or feed.user_id != context.user_id:
             return []
         with require_services():
@@ -90,11 +88,11 @@ class FeedOperations:
 
         :raises climate_core.exceptions.FeedNotFound: the policy did not allow this on the feed
         """
-        feed = self.database.read(db.find, feed_id)
+        feed = self.database.read(feeds.find, feed_id)
         if feed is not None:
             if not context.may(policies.DELETE_FEED, feed.project_id):
                 raise exceptions.FeedNotFound(f'Feed {feed_id} was not found.')
-            self.database.write(db.delete, feed_id)
+            self.database.write(feeds.delete, feed_id)
             self._release(feed.trust_id)
 
     def _release(self, trust_id: str) -> None:

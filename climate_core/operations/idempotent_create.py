@@ -145,8 +145,10 @@ def is_same_lease(asked: LeaseRequest, lease: model.Lease) -> bool:
     end = _same_time(asked.end, lease.end_date, asked.end_is_relative)
     if asked.start_is_relative and asked.lasts is not None:
         end = asked.lasts == lease.end_date - lease.start_date
-    given = ((getattr(asked, field), getattr(lease, field)) for field in _OPTIONS)
-    options = all(value is None or value == stored for value, stored in given)
+    given = {field: getattr(asked, field) for field in _OPTIONS} | {**asked.generic}
+    options = all(
+        value is None or value == getattr(lease, field) for field, value in given.items()
+    )
     return start and end and options and asked.name == lease.name
 
 

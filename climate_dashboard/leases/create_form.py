@@ -9,7 +9,7 @@ from django.utils.translation import pgettext_lazy
 from horizon import forms, messages
 from openstack_dashboard import policy
 
-from climate_common import conditions, dates, durations, limits, resource_types
+from climate_common import conditions, dates, durations, lease_fields, limits, resource_types
 from climate_dashboard import api, times, words
 from climate_dashboard.leases import asked, choices
 from climateclient import exceptions
@@ -33,6 +33,9 @@ _KINDS: Final = (
     (_MOVING, _('Servers of others are moved away from shared hosts')),
 )
 _STARTS: Final = (('auto', _('By itself')), ('manual', _('When you start it')))
+_GENERIC: Final = tuple(
+    field for field in lease_fields.GENERIC if lease_fields.CREATE in field.set_by
+)
 
 
 def _shown_for(label: Any, *kinds: str) -> dict[str, Any]:
@@ -44,6 +47,18 @@ def _shown_for(label: Any, *kinds: str) -> dict[str, Any]:
 def _select(label: Any, *kinds: str) -> forms.ChoiceField:
     widget = forms.ThemableSelectWidget(attrs=_shown_for(label, *kinds))
     return forms.ChoiceField(label=label, required=False, widget=widget)
+
+
+def _generic(field: lease_fields.Field) -> forms.Field:
+    """Return the form field of a field that the service stores as it is."""
+    terms = {'label': _(field.title), 'required': False, 'help_text': _(field.description)}
+    if field.choices:
+        return forms.ThemableChoiceField(choices=[(each, each) for each in field.choices], **terms)
+    if field.type == lease_fields.BOOLEAN:
+        return forms.BooleanField(**terms)
+    if field.type == lease_fields.INTEGER:
+        return forms.IntegerField(min_value=field.minimum, max_value=field.maximum, **terms)
+    return forms.CharField(max_length=field.maximum, **terms)
 
 
 class CreateForm(forms.SelfHandlingForm):
@@ -138,6 +153,8 @@ class CreateForm(forms.SelfHandlingForm):
         self.fields['network'].choices = choices.networks(request)
         self.fields['key_pair'].choices = choices.key_pairs(request)
         self.fields['external_network'].choices = choices.external_networks(request)
+        for field in _GENERIC:
+            self.fields[field.name] = _generic(field)
         if not policy.check(((SERVICE_TYPE, _MOVING_RULE),), request):
             self.fields['kind'].choices = [each for each in _KINDS if each[0] != _MOVING]
         ends = resource_types.ON_END[resource_types.SERVER]
@@ -214,6 +231,7 @@ class CreateForm(forms.SelfHandlingForm):
             'kind': data['kind'] or None,
             'start_policy': data['start_policy'] or None,
             'reservations': asked.reservations(data),
+            **{field.name: data[field.name] or None for field in _GENERIC},
         }
         return {name: value for name, value in details.items() if value is not None}
 

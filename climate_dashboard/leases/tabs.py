@@ -10,7 +10,7 @@ from horizon import exceptions, tables, tabs
 from horizon.utils import functions
 from openstack_dashboard.api import cinder, nova
 
-from climate_common import resource_types
+from climate_common import lease_fields, resource_types
 from climate_dashboard import api, times, words
 from climate_dashboard.leases import actions, columns, resources
 from climateclient.models import Event, HistoryEntry, Lease, Reservation
@@ -52,6 +52,9 @@ class OverviewTab(tabs.Tab):
             'created': times.show(lease.created_at),
             'zone': times.zone_name(),
             'resources': words.counted(lease.reservations),
+            'more': [
+                (_(field.title), getattr(lease, field.name)) for field in lease_fields.GENERIC
+            ],
             'next': _event(coming[0]) if coming else None,
         }
 

@@ -1,24 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts of the pools, in the words of Blazar's clients. Writes go to the manager."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, ClassVar, Final
 
 import webob
+from oslo_serialization import jsonutils
 from sqlalchemy import orm
 
 from climate_common import dates, resource_types
 from climate_core import exceptions, policies
 from climate_core.api import policy, registered_units, validation
 from climate_core.api.handlers import usage as lease_usage
+from climate_core.api.registered_units import UnitCalls
 from climate_core.api.request import Backend, Request, answer, next_links, page_body, page_limit
+from climate_core.api.routing import Route, Table
+from climate_core.db.registered_units import UnitAllocation, list_allocations
+from climate_core.lease import views
+from climate_hosts import hosts
 from climate_hosts import policies as rules
-from climate_hosts.api import host_schemas as schema
-from climate_hosts.api import views
-from climate_hosts.db import host_power
+from climate_hosts.api import schemas as schema
 from climate_hosts.db import hosts as db
-from climate_hosts.domain import power
 from climate_hosts.operations.hosts import HostOperations
+from climate_hosts.power import db as power_db
+from climate_hosts.power import states
 
 #: One entry for all hosts of the cloud, for callers who may not see hosts or where no pool has
 #: any: nova-scheduler takes one of them when a server is reserved. Heat's OS::Blazar::Lease takes
@@ -30,12 +35,36 @@ SHARED: Final[dict[str, Any]] = {
     'service_name': 'shared',
     'reservable': False,
 }
-PROPERTIES: Final = registered_units.PropertyCalls(
-    db.EXTRA_PROPERTIES,
-    resource_types.HOST,
-    policies.GET_PRIVATE_PROPERTIES,
-    exceptions.UnknownProperty,
-    (
+#: Details of a host that are shown unchanged.
+_DETAILS: Final = (
+    'hypervisor_type',
+    'hypervisor_version',
+    'vcpus',
+    'memory_mb',
+    'local_gb',
+    'availability_zone',
+    'state',
+    'status',
+    'traits',
+    'aggregates',
+)
+
+
+class HostCalls(UnitCalls[hosts.Host]):
+    """Show hosts."""
+
+    resource_type = resource_types.HOST
+    noun = 'host'
+    units = db.HOSTS
+    filters: ClassVar = {
+        'pool': 'pool',
+        'reservable': 'available',
+        'hypervisor_hostname': 'hypervisor_hostname',
+        'service_name': 'service_name',
+    }
+    private_rule = policies.GET_PRIVATE_PROPERTIES
+    unknown_property = exceptions.UnknownProperty
+    fields = (
         'availability_zone',
         'cpu_arch',
         'cpu_model',
@@ -46,8 +75,38 @@ PROPERTIES: Final = registered_units.PropertyCalls(
         'local_gb',
         'memory_mb',
         'vcpus',
-    ),
-)
+    )
+
+    def view(
+        self,
+        unit: hosts.Host,
+        *,
+        sees_all: bool,  # noqa: ARG002
+        hidden: Collection[str],
+    ) -> dict[str, Any]:
+        details = unit.details
+        return {
+            **{name: value for name, value in unit.extra.items() if name not in hidden},
+            'id': str(unit.id),
+            'hypervisor_hostname': unit.hypervisor_hostname,
+            'service_name': unit.service_name,
+            'pool': unit.pool,
+            'reservable': unit.available,
+            'disabled_reason': unit.reason,
+            **{name: details[name] for name in _DETAILS if name in details},
+            'cpu_info': jsonutils.dumps(details.get('cpu_info', {})),
+            'capacity': dict(unit.capacity),
+            'lanes': len(unit.lane_ids),
+            'shared': unit.is_shared,
+            'power': unit.power_state,
+            'kept_on': unit.kept_on,
+            'created_at': views.format_stamp(unit.created_at),
+            'updated_at': views.format_stamp(unit.updated_at),
+        }
+
+
+CALLS: Final = HostCalls()
+
 _OWN: Final = ('name', 'pool', 'disabled_reason')
 
 
@@ -59,27 +118,16 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     policy.authorize(backend.enforcer, request.context, policies.GET_PLUGINS, {})
     if not policy.allows(backend.enforcer, request.context, rules.GET, {}):
         return answer(200, {'hosts': [SHARED]})
-    asked = request.parameters
-    query = db.HostQuery(
-        pool=asked.get('pool'),
-        available=asked.get('reservable'),
-        hypervisor_hostname=asked.get('hypervisor_hostname'),
-        service_name=asked.get('service_name'),
-        marker=asked.get('marker', 0),
-        limit=page_limit(backend, request),
-    )
-    found, more = backend.database.read(db.list_page, query)
-    if not found and not backend.database.read(db.exist):
-        return answer(200, {'hosts': [SHARED]})
-    hidden = PROPERTIES.list_hidden(backend, request.context)
-    links = next_links(request, str(found[-1].id)) if more else None
-    return answer(200, page_body('hosts', [views.host(h, hidden) for h in found], links))
+    body = CALLS.read_page(backend, request)
+    if not body['hosts'] and not backend.database.read(db.HOSTS.has_any):
+        body = {'hosts': [SHARED]}
+    return answer(200, body)
 
 
 def show(backend: Backend, request: Request, host_id: str) -> webob.Response:
     """Show one host."""
     policy.authorize(backend.enforcer, request.context, rules.GET, {})
-    return _answer(backend, request, 200, _number(host_id))
+    return CALLS.show(backend, request, host_id)
 
 
 def create(backend: Backend, request: Request) -> webob.Response:
@@ -92,7 +140,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     for name in ('shared', 'empty'):
         values[name] = registered_units.parse_flag(values['extra'].pop(name, False))
     host_id = backend.manager.call(HostOperations.create_host, request.context, values)
-    return _answer(backend, request, 201, host_id)
+    return CALLS.answer_changed(backend, request, 201, [host_id])
 
 
 def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
@@ -101,14 +149,15 @@ def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
     values = _normal(request.read_body(schema.UPDATE))
     if 'kept_on' in values['extra']:
         values['kept_on'] = registered_units.parse_flag(values['extra'].pop('kept_on'))
-    backend.manager.call(HostOperations.update_host, request.context, _number(host_id), values)
-    return _answer(backend, request, 200, _number(host_id))
+    unit_id = CALLS.parse_id(host_id)
+    backend.manager.call(HostOperations.update_host, request.context, unit_id, values)
+    return CALLS.answer_changed(backend, request, 200, [unit_id])
 
 
 def delete(backend: Backend, request: Request, host_id: str) -> webob.Response:
     """Remove a host from its pool, which lets ordinary servers onto it again."""
     policy.authorize(backend.enforcer, request.context, rules.DELETE, {})
-    backend.manager.call(HostOperations.delete_host, request.context, _number(host_id))
+    backend.manager.call(HostOperations.delete_host, request.context, CALLS.parse_id(host_id))
     return answer(204)
 
 
@@ -116,14 +165,14 @@ def allocations(backend: Backend, request: Request) -> webob.Response:
     """List which reservations hosts are promised to, also hosts that are promised to none."""
     policy.authorize(backend.enforcer, request.context, policies.GET_ALLOCATIONS, {})
     asked = request.parameters
-    query = db.HostQuery(marker=asked.get('marker', 0), limit=page_limit(backend, request))
+    page = asked.get('marker', 0), page_limit(backend, request)
 
     def read(session: orm.Session) -> tuple[list[dict[str, Any]], bool]:
-        found, more = db.list_page(session, query)
-        ids = [each.id for each in found]
+        found, more = db.HOSTS.page(session, {}, *page)
+        ids = [host.id for host in found]
         filters = (asked.get('lease_id'), asked.get('reservation_id'))
-        promised = db.list_allocations(session, ids, *(each and each.lower() for each in filters))
-        return [views.allocation(each, promised) for each in found], more
+        promised = list_allocations(session, ids, *(text and text.lower() for text in filters))
+        return [allocation_view(host, promised) for host in found], more
 
     found, more = backend.database.read(read)
     links = next_links(request, found[-1]['resource_id']) if more else None
@@ -133,10 +182,11 @@ def allocations(backend: Backend, request: Request) -> webob.Response:
 def allocation(backend: Backend, request: Request, host_id: str) -> webob.Response:
     """Show which reservations one host is promised to."""
     policy.authorize(backend.enforcer, request.context, policies.GET_ALLOCATIONS, {})
-    number = _number(host_id)
+    number = CALLS.parse_id(host_id)
 
     def read(session: orm.Session) -> dict[str, Any]:
-        return views.allocation(db.get(session, number), db.list_allocations(session, [number]))
+        host = db.HOSTS.get(session, number)
+        return allocation_view(host, list_allocations(session, [number]))
 
     return answer(200, {'allocation': backend.database.read(read)})
 
@@ -149,25 +199,26 @@ def properties(backend: Backend, request: Request) -> webob.Response:
     context = request.context
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rules.GET_PROPERTIES, target)
-    return PROPERTIES.list_(backend, request)
+    return CALLS.list_properties(backend, request)
 
 
 def update_property(backend: Backend, request: Request, property_name: str) -> webob.Response:
     """Make an extra property private, or public again."""
     policy.authorize(backend.enforcer, request.context, rules.UPDATE_PROPERTIES, {})
-    return PROPERTIES.update(backend, request, property_name, HostOperations.set_host_property)
+    operation = HostOperations.set_host_property
+    return CALLS.update_property(backend, request, property_name, operation)
 
 
 def pools(backend: Backend, request: Request) -> webob.Response:
     """List the pools of hosts, and who may use them."""
     policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
-    return answer(200, {'pools': [views.pool(p) for p in backend.database.read(db.list_pools)]})
+    return answer(200, {'pools': [pool_view(p) for p in backend.database.read(db.list_pools)]})
 
 
 def show_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
     """Show one pool of hosts, and which projects may use it."""
     policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
-    return answer(200, {'pool': views.pool(backend.database.read(db.get_pool, pool_name))})
+    return answer(200, {'pool': pool_view(backend.database.read(db.get_pool, pool_name))})
 
 
 def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
@@ -179,7 +230,7 @@ def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Res
     values = request.read_body(schema.UPDATE_POOL)
     _check_pool(pool_name)
     backend.manager.call(HostOperations.set_host_pool, request.context, pool_name, values)
-    return answer(200, {'pool': views.pool(backend.database.read(db.get_pool, pool_name))})
+    return answer(200, {'pool': pool_view(backend.database.read(db.get_pool, pool_name))})
 
 
 def delete_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
@@ -199,14 +250,14 @@ def show_usage(backend: Backend, request: Request) -> webob.Response:
     watts = backend.conf.power.watts
     with backend.database.reader() as session:
         period = lease_usage.requested_period(session, request.parameters)
-        found = host_power.read_sleep_hours(session, period)
+        found = power_db.read_sleep_hours(session, period)
     shown = [
         {
             'hypervisor_hostname': name,
             'start': dates.serialize(period.begin),
             'end': dates.serialize(period.end),
             'asleep_hours': round(hours, 6),
-            'saved_kwh': power.saved_kwh(hours, watts),
+            'saved_kwh': states.saved_kwh(hours, watts),
         }
         for name, hours in found.items()
     ]
@@ -216,24 +267,6 @@ def show_usage(backend: Backend, request: Request) -> webob.Response:
 def _check_pool(name: str) -> None:
     """Refuse a name that no pool can have."""
     validation.check(name, schema.POOL_NAME, 'pool_name')
-
-
-def _number(host_id: str) -> int:
-    """Return an id as a number.
-
-    :raises climate_core.exceptions.HostNotFound: no host can have this id
-    """
-    return registered_units.require_unit_id(host_id, _not_found)
-
-
-def _not_found(host_id: str) -> exceptions.HostNotFound:
-    return exceptions.HostNotFound(f'Host {host_id} was not found.')
-
-
-def _answer(backend: Backend, request: Request, status: int, host_id: int) -> webob.Response:
-    host = backend.database.read(db.get, host_id)
-    hidden = PROPERTIES.list_hidden(backend, request.context)
-    return answer(status, {'host': views.host(host, hidden)})
 
 
 def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,3 +288,111 @@ def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
     if flags:
         normal['available'] = flags.get('reservable', not flags.get('disabled'))
     return {**normal, 'extra': given}
+
+
+def pool_view(row: hosts.Pool) -> dict[str, Any]:
+    """Return a pool of hosts as the API shows it, with the projects that may use it."""
+    return {
+        'name': row.name,
+        'hosts': row.hosts,
+        'generation': row.generation,
+        'project_ids': list(row.project_ids),
+        'domain_ids': list(row.domain_ids),
+    }
+
+
+def allocation_view(host: hosts.Host, promised: Iterable[UnitAllocation]) -> dict[str, Any]:
+    """Return the reservations to which a host is allocated, as the API shows them."""
+    return {
+        'resource_id': str(host.id),
+        'hypervisor_hostname': host.hypervisor_hostname,
+        'reservations': [
+            {
+                'id': each.reservation_id,
+                'lease_id': each.lease_id,
+                'lease_name': each.lease_name,
+                'start_date': dates.serialize(each.start_date),
+                'end_date': dates.serialize(each.end_date),
+            }
+            for each in promised
+            if each.unit_id == host.id
+        ],
+    }
+
+
+ROUTES: Final[Table] = {
+    '/v1/os-hosts': {
+        'GET': Route(
+            list_,
+            200,
+            policies.GET_PLUGINS,
+            response_schema=schema.MANY,
+            query=schema.QUERY,
+        ),
+        'POST': Route(create, 201, rules.CREATE, schema.CREATE, schema.ONE),
+    },
+    '/v1/os-hosts/allocations': {
+        'GET': Route(
+            allocations,
+            200,
+            policies.GET_ALLOCATIONS,
+            response_schema=schema.ALLOCATIONS,
+            query=schema.ALLOCATIONS_QUERY,
+        ),
+    },
+    '/v1/os-hosts/usage': {
+        'GET': Route(
+            show_usage,
+            200,
+            rules.GET_USAGE,
+            response_schema=schema.USAGE,
+            query=schema.USAGE_QUERY,
+            operation='host_usage.get',
+        ),
+    },
+    '/v1/os-hosts/properties': {
+        'GET': Route(
+            properties,
+            200,
+            rules.GET_PROPERTIES,
+            response_schema=schema.PROPERTIES,
+            query=schema.PROPERTIES_QUERY,
+        ),
+    },
+    '/v1/os-hosts/properties/{property_name}': {
+        'PATCH': Route(
+            update_property,
+            200,
+            rules.UPDATE_PROPERTIES,
+            registered_units.UPDATE_PROPERTY,
+            schema.PROPERTY,
+        ),
+    },
+    '/v1/os-hosts/pools': {
+        'GET': Route(pools, 200, rules.GET_POOLS, response_schema=schema.POOLS),
+    },
+    '/v1/os-hosts/pools/{pool_name}': {
+        'GET': Route(show_pool, 200, rules.GET_POOLS, response_schema=schema.POOL),
+        'PUT': Route(
+            update_pool,
+            200,
+            rules.UPDATE_POOLS,
+            schema.UPDATE_POOL,
+            schema.POOL,
+        ),
+        'DELETE': Route(delete_pool, 204, rules.DELETE_POOLS),
+    },
+    '/v1/os-hosts/{host_id}': {
+        'GET': Route(show, 200, rules.GET, response_schema=schema.ONE),
+        'PUT': Route(update, 200, rules.UPDATE, schema.UPDATE, schema.ONE),
+        'DELETE': Route(delete, 204, rules.DELETE),
+    },
+    '/v1/os-hosts/{host_id}/allocation': {
+        'GET': Route(
+            allocation,
+            200,
+            policies.GET_ALLOCATIONS,
+            response_schema=schema.ONE_ALLOCATION,
+        ),
+    },
+}

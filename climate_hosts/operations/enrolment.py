@@ -11,7 +11,7 @@ for minutes when a lane is gone.
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from oslo_config import cfg
 from oslo_db import exception as db_exc
@@ -19,22 +19,20 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.cloud import errors, hypervisors, placement
+from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
+from climate_core.cloud.placement import create_names
 from climate_core.db.engine import DATABASE_ERRORS, Database, signal
 from climate_core.lease import unit_properties
 from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import CannotDrainHosts
-from climate_hosts.cloud import lane_providers
+from climate_hosts import hosts, lane_providers, nova, placement
+from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
-from climate_hosts.db import shared_hosts as db_shared
-from climate_hosts.db.shared_hosts import SharedHost
-from climate_hosts.domain import hosts
-from climate_hosts.operations import evacuation_inventory
+from climate_hosts.db.host_reservations import SharedHost
+from climate_hosts.operations import draining
 from climate_hosts.watch import isolation
 from climate_hosts.watch.refresh import read_node
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -45,7 +43,7 @@ _IRONIC = 'ironic'
 def enrol(
     conf: cfg.ConfigOpts,
     database: Database,
-    conn: 'connections.Connection',
+    conn: Connection,
     values: Mapping[str, Any],
     pause: Callable[[float], None],
 ) -> int:
@@ -55,7 +53,7 @@ def enrol(
     :param pause: waits a number of seconds
     :returns: the id of the host
     """
-    node = _choose(hypervisors.find(conn, values['name']), values['name'])
+    node = _choose(nova.find_hypervisors(conn, values['name']), values['name'])
     name, provider_id = node['hypervisor_hostname'], node['id']
     before = database.read(db.find, name)
     if before is not None:
@@ -160,21 +158,23 @@ def check_empty_request(values: Mapping[str, Any]) -> None:
 def _check_movable(
     conf: cfg.ConfigOpts,
     database: Database,
-    conn: 'connections.Connection',
+    conn: Connection,
     node: Mapping[str, Any],
 ) -> None:
     """Reject a host whose servers cannot be moved, or do not fit on other hosts."""
     host = SharedHost(0, node['hypervisor_hostname'], node['service']['host'], node['id'])
     moving = [
-        host for host in database.read(db_shared.list_evacuating) if host.provider_id != node['id']
+        host
+        for host in database.read(host_reservations.list_evacuating)
+        if host.provider_id != node['id']
     ]
     try:
         server_placement.choose_hosts(
-            [evacuation_inventory.read_candidate(conn, host)],
+            [draining.read_candidate(conn, host)],
             1,
-            evacuation_inventory.Hypervisors(conn).targets(),
+            draining.Hypervisors(conn).targets(),
             spares=conf.queue.spare_servers,
-            moving=list(evacuation_inventory.read_candidates(conn, moving)),
+            moving=list(draining.read_candidates(conn, moving)),
         )
     except CannotDrainHosts as exc:
         raise exceptions.HostInUse(
@@ -182,9 +182,7 @@ def _check_movable(
         ) from exc
 
 
-def _check_ready(
-    conn: 'connections.Connection', name: str, provider_id: str, may_have_servers: bool
-) -> None:
+def _check_ready(conn: Connection, name: str, provider_id: str, may_have_servers: bool) -> None:
     """Reject a host that Placement lacks yet, or that has servers and may have none."""
     if not placement.has_provider(conn, provider_id):
         raise exceptions.UnknownHost(
@@ -196,7 +194,7 @@ def _check_ready(
         check_empty(conn, provider_id)
 
 
-def check_empty(conn: 'connections.Connection', provider_id: str) -> None:
+def check_empty(conn: Connection, provider_id: str) -> None:
     """Reject a host that has servers; a host that is gone has none."""
     try:
         found = placement.list_consumers(conn, provider_id)
@@ -210,9 +208,9 @@ def check_empty(conn: 'connections.Connection', provider_id: str) -> None:
 
 
 def _create_lanes(
-    conf: cfg.ConfigOpts, conn: 'connections.Connection', node: Mapping[str, Any]
+    conf: cfg.ConfigOpts, conn: Connection, node: Mapping[str, Any]
 ) -> tuple[str, ...]:
-    placement.create_names(conn)
+    create_names(conn)
     count = 1 if node['hypervisor_type'] == _IRONIC else conf.hosts.lanes_per_host
     root = placement.Provider(node['id'], node['hypervisor_hostname'], node['id'])
     return tuple(lane_providers.create_lane(conn, root, number) for number in range(count))
@@ -238,8 +236,8 @@ def _begin(
     if before is not None:
         # It may have been enrolled since it was found; only with the lock that is known.
         with contextlib.suppress(exceptions.HostNotFound):
-            _check_half_enrolled(db.get(session, before.id, lock=True))
-            db.delete(session, before.id)
+            _check_half_enrolled(db.HOSTS.get(session, before.id, lock=True))
+            db.HOSTS.delete(session, before.id)
     return db.insert(
         session,
         values.get('pool', hosts.DEFAULT_POOL),
@@ -269,22 +267,22 @@ def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str
     if values.get('empty'):
         # It takes allocations when it is empty.
         available, state = False, hosts.State.EMPTYING
-        signal(session, db_shared.EMPTYING)
+        signal(session, host_reservations.EMPTYING)
     unit = {'available': available}
     # No operator has changed it yet.
     host = {'state': state, 'disabled_reason': reason, 'updated_at': None}
-    db.update(session, host_id, unit, host)
+    db.HOSTS.update(session, host_id, unit, host)
 
 
 def _is_enrolling(session: orm.Session, host_id: int) -> bool:
     with contextlib.suppress(exceptions.HostNotFound):
-        host = db.get(session, host_id, lock=True)
+        host = db.HOSTS.get(session, host_id, lock=True)
         return host.state is hosts.State.ENROLLING
     return False
 
 
 def _abandon(
-    database: Database, conn: 'connections.Connection', host_id: int, name: str, provider_id: str
+    database: Database, conn: Connection, host_id: int, name: str, provider_id: str
 ) -> bool:
     """Let ordinary servers onto a host again, unless it is enrolled or another request has it.
 
@@ -310,8 +308,8 @@ def _abandon(
 def _fail(session: orm.Session, host_id: int) -> bool:
     """Write that a host could not be enrolled; False: it is, or another request has it."""
     with contextlib.suppress(exceptions.HostNotFound):
-        if db.get(session, host_id, lock=True).is_half_enrolled:
-            db.update(session, host_id, {}, {'state': hosts.State.NOT_ENROLLED})
+        if db.HOSTS.get(session, host_id, lock=True).is_half_enrolled:
+            db.HOSTS.update(session, host_id, {}, {'state': hosts.State.NOT_ENROLLED})
             return True
     return False
 
@@ -319,5 +317,5 @@ def _fail(session: orm.Session, host_id: int) -> bool:
 def _forget(session: orm.Session, host_id: int) -> None:
     """Delete a host that could not be enrolled, unless it is being taken out by now."""
     with contextlib.suppress(exceptions.HostNotFound):
-        if db.get(session, host_id, lock=True).is_half_enrolled:
-            db.delete(session, host_id)
+        if db.HOSTS.get(session, host_id, lock=True).is_half_enrolled:
+            db.HOSTS.delete(session, host_id)

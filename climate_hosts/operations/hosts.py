@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from oslo_config import cfg
 from oslo_log import log
@@ -20,24 +20,20 @@ from sqlalchemy import orm
 from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.calendar.model import Access
-from climate_core.cloud import errors, hypervisors, placement
+from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
 from climate_core.db import allocations
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import require_services
 from climate_core.operations.remote import remote_for_operators
 from climate_core.operations.services import ServiceConnector
-from climate_hosts import policies
-from climate_hosts.cloud import host_claims, lane_providers
+from climate_hosts import hosts, lane_providers, nova, placement, policies
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
-from climate_hosts.domain import hosts
 from climate_hosts.operations import enrolment
 from climate_hosts.watch import isolation
-from climate_hosts.watch.refresh import read_node
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
+from climate_hosts.watch.refresh import read_node, write_node
 
 LOG = log.getLogger(__name__)
 
@@ -111,14 +107,14 @@ class HostOperations:
         host = self.database.write(_update, host_id, values)
         try:
             conn = self.cloud.service()
-            nodes = hypervisors.find(conn, host.hypervisor_hostname)
+            nodes = nova.find_hypervisors(conn, host.hypervisor_hostname)
             known = read_node(conn, nodes, host.provider_id)
         except errors.EXPECTED as exc:
             # A host is also put out of use because something is broken.
             LOG.warning('Host %s was not read anew: %s', host.hypervisor_hostname, exc)
             return host_id
         if known is not None:
-            self.database.write(db.refresh, host_id, known)
+            self.database.write(write_node, host_id, known)
         return host_id
 
     @remote_for_operators(policies.DELETE)
@@ -129,7 +125,7 @@ class HostOperations:
             it stays as it is
         :raises climate_core.exceptions.HostChanging: it is being emptied for a lease
         """
-        host = self.database.read(db.get, host_id)
+        host = self.database.read(db.HOSTS.get, host_id)
         with require_services():
             remove_host(self.database, self.cloud.service(), host)
 
@@ -139,7 +135,7 @@ class HostOperations:
 
         :raises climate_core.exceptions.NotFound: no host has such a property
         """
-        self.database.write(db.EXTRA_PROPERTIES.set_private, name, private)
+        self.database.write(db.HOSTS.set_private, name, private)
 
     @remote_for_operators(policies.UPDATE_POOLS)
     def set_host_pool(
@@ -170,7 +166,7 @@ class HostOperations:
 
 
 def _update(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> hosts.Host:
-    host = db.get(session, host_id, lock=True)
+    host = db.HOSTS.get(session, host_id, lock=True)
     _check_settled(host)
     available = values.get('available', host.is_enabled)
     # A host that its operator disables stays disabled when its nova-compute is up again.
@@ -202,7 +198,7 @@ def _update(session: orm.Session, host_id: int, values: Mapping[str, Any]) -> ho
     elif host.failed and values.keys() & {'available', 'disabled_reason'}:
         # The host is disabled by its operator from now on, and not because it failed.
         columns['state'] = hosts.State.ENROLLED
-    db.update(session, host_id, unit, columns)
+    db.HOSTS.update(session, host_id, unit, columns)
     return host
 
 
@@ -235,12 +231,12 @@ def _check_settled(host: hosts.Host) -> None:
         )
 
 
-def remove_host(database: Database, conn: 'connections.Connection', host: hosts.Host) -> None:
+def remove_host(database: Database, conn: Connection, host: hosts.Host) -> None:
     """Remove a host from its pool; raises the errors of ``HostOperations.delete_host``."""
     hosts.check_awake(host)
     if hosts.has_failed_to_wake(host):
         with contextlib.suppress(errors.Gone):
-            host_claims.release(conn, host.provider_id)
+            lane_providers.release_host(conn, host.provider_id)
     # Ordinary servers may be on a host that was returned, or that never was in a pool.
     must_be_empty = not host.is_new and (host.is_isolated or _is_isolated(conn, host))
     if must_be_empty and host.is_leaving:
@@ -250,22 +246,32 @@ def remove_host(database: Database, conn: 'connections.Connection', host: hosts.
         enrolment.check_empty(conn, host.provider_id)
     before = database.write(_mark_leaving, host.id)
 
-    def is_ours(_aggregates: object = None) -> bool:
-        # Another request may have ended this, and the host may have been enrolled again.
-        return database.read(_is_leaving, host.id)
-
     for lane_id in host.lane_ids:
         with contextlib.suppress(errors.Gone):
-            lane_providers.clear_lane_if(conn, lane_id, is_ours)
-    if must_be_empty and is_ours():
+            _clear_lane(database, conn, host.id, lane_id)
+    if must_be_empty and database.read(_is_leaving, host.id):
         _check_may_leave(database, conn, before)
     isolation.update_isolation(database, conn, host.provider_id)
     database.write(_delete, host.id)
 
 
-def _check_may_leave(
-    database: Database, conn: 'connections.Connection', before: hosts.Host
-) -> None:
+def _clear_lane(database: Database, conn: Connection, host_id: int, lane_id: str) -> None:
+    """Close a lane of a host that is being removed.
+
+    Another request may have ended that, and the host may have been enrolled again.
+
+    :raises climate_core.cloud.errors.Busy: other processes always changed it first
+    """
+    for _ in range(placement.TRIES):
+        found = lane_providers.read_access(conn, lane_id)
+        if not database.read(_is_leaving, host_id):
+            return
+        if lane_providers.clear_unchanged(conn, lane_id, found):
+            return
+    raise errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
+
+
+def _check_may_leave(database: Database, conn: Connection, before: hosts.Host) -> None:
     """Reject the removal of a host that has servers, and restore its row."""
     try:
         enrolment.check_empty(conn, before.provider_id)
@@ -275,7 +281,7 @@ def _check_may_leave(
         raise
 
 
-def _is_isolated(conn: 'connections.Connection', host: hosts.Host) -> bool:
+def _is_isolated(conn: Connection, host: hosts.Host) -> bool:
     try:
         return placement.is_in_pool(conn, host.provider_id)
     except errors.Gone:
@@ -287,7 +293,7 @@ def _mark_leaving(session: orm.Session, host_id: int) -> hosts.Host:
 
     :returns: the host as it was
     """
-    host = db.get(session, host_id, lock=True)
+    host = db.HOSTS.get(session, host_id, lock=True)
     hosts.check_not_evacuating(host)
     hosts.check_awake(host)
     promised = allocations.find_last_allocation(session, host_id)
@@ -298,13 +304,13 @@ def _mark_leaving(session: orm.Session, host_id: int) -> hosts.Host:
             f'{words.counted(count, "reservation")}, the last until '
             f'{dates.sentence(end)}. Disable it to have no new ones, or end their leases.'
         )
-    db.update(session, host_id, {'available': False}, {'state': hosts.State.LEAVING})
+    db.HOSTS.update(session, host_id, {'available': False}, {'state': hosts.State.LEAVING})
     return host
 
 
 def _is_leaving(session: orm.Session, host_id: int) -> bool:
     with contextlib.suppress(exceptions.HostNotFound):
-        return db.get(session, host_id).is_leaving
+        return db.HOSTS.get(session, host_id).is_leaving
     return False
 
 
@@ -316,11 +322,11 @@ def _restore(session: orm.Session, before: hosts.Host) -> bool:
     :returns: whether it was being taken out
     """
     with contextlib.suppress(exceptions.HostNotFound):
-        if db.get(session, before.id, lock=True).is_leaving:
+        if db.HOSTS.get(session, before.id, lock=True).is_leaving:
             host: dict[str, Any] = {'state': before.state}
             if before.is_leaving:
                 host = {'state': hosts.State.ENROLLED, 'disabled_reason': hosts.STAYING}
-            db.update(session, before.id, {'available': before.available}, host)
+            db.HOSTS.update(session, before.id, {'available': before.available}, host)
             return True
     return False
 
@@ -331,10 +337,10 @@ def _delete(session: orm.Session, host_id: int) -> None:
     :raises climate_core.exceptions.HostChanging: another request had it stay meanwhile
     """
     with contextlib.suppress(exceptions.HostNotFound):
-        host = db.get(session, host_id, lock=True)
+        host = db.HOSTS.get(session, host_id, lock=True)
         if not host.is_leaving:
             raise exceptions.HostChanging(
                 f'Host {host.hypervisor_hostname} was refused to another request to take it out '
                 'meanwhile, and is in its pool. Try again.'
             )
-        db.delete(session, host_id)
+        db.HOSTS.delete(session, host_id)

@@ -11,7 +11,7 @@ the next step.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from oslo_log import log
@@ -23,13 +23,13 @@ from climate_core.db import calendar, leases
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.lease import states
 from climate_core.threads import Worker
+from climate_hosts import hosts
+from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
-from climate_hosts.db import shared_hosts as db_shared
-from climate_hosts.domain import hosts
 from climate_hosts.watch import isolation
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connections
+    from climate_core.cloud import Cloud
 
 LOG = log.getLogger(__name__)
 
@@ -46,7 +46,7 @@ def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
     :raises climate_core.exceptions.NotEnough: another lease has it by now
     """
     try:
-        host = db.get(session, host_id, lock=True)
+        host = db.HOSTS.get(session, host_id, lock=True)
     except exceptions.HostNotFound as exc:
         raise exceptions.NotEnough(_TAKEN) from exc
     if not (host.open_to_unreserved and host.is_enabled):
@@ -56,7 +56,7 @@ def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
         'state': hosts.State.EMPTYING,
         'emptied_for': lease_id,
     }
-    db.update(session, host_id, {}, emptying)
+    db.HOSTS.update(session, host_id, {}, emptying)
 
 
 def take_all_for_lease(session: orm.Session, host_ids: Iterable[int], lease_id: str) -> None:
@@ -69,7 +69,7 @@ def take_all_for_lease(session: orm.Session, host_ids: Iterable[int], lease_id: 
 
 def release_from_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
     """Mark a host as being returned, if it is evacuated for this lease."""
-    host = db.get(session, host_id, lock=True)
+    host = db.HOSTS.get(session, host_id, lock=True)
     if host.emptied_for == lease_id:
         mark_returning(session, host)
 
@@ -80,16 +80,16 @@ def complete_evacuation(session: orm.Session, *, emptied: Iterable[int], lease_i
     :raises climate_core.exceptions.Transient: a host is no longer evacuated for the lease
     """
     for host_id in emptied:
-        if db.get(session, host_id, lock=True).emptied_for != lease_id:
+        if db.HOSTS.get(session, host_id, lock=True).emptied_for != lease_id:
             raise exceptions.Transient(_LOST)
         enrolled = {'state': hosts.State.ENROLLED, 'emptied_for': None}
-        db.update(session, host_id, {'available': True}, enrolled)
+        db.HOSTS.update(session, host_id, {'available': True}, enrolled)
 
 
 class SharedHostReturner(Worker):
     """Return shared hosts to ordinary servers, when something is released and periodically.
 
-    :param connect: returns the connection with the rights of the service
+    :param cloud: gives the connection with the rights of the service
     """
 
     name = 'shared-hosts'
@@ -101,12 +101,10 @@ class SharedHostReturner(Worker):
     failure_message = 'Hosts were not given back to ordinary servers; the next look tries again'
     _IDLE_SECONDS = 300.0
 
-    def __init__(
-        self, database: Database, connect: Callable[[], 'connections.Connection']
-    ) -> None:
+    def __init__(self, database: Database, cloud: 'Cloud') -> None:
         super().__init__(self._IDLE_SECONDS)
         self._database = database
-        self._connect = connect
+        self._cloud = cloud
         database.listen(calendar.FREED, self.nudge)
 
     def poll(self) -> float | None:
@@ -115,7 +113,7 @@ class SharedHostReturner(Worker):
         :returns: the seconds until there may be more
         """
         seconds = []
-        for host in self._database.read(db_shared.list_unneeded):
+        for host in self._database.read(host_reservations.list_unneeded):
             if host.seconds:
                 seconds.append(max(host.seconds, _POLL_SECONDS))
                 continue
@@ -126,10 +124,10 @@ class SharedHostReturner(Worker):
                 seconds.append(_POLL_SECONDS)
         return min(seconds, default=None)
 
-    def _return(self, host: db_shared.UnneededHost) -> None:
+    def _return(self, host: host_reservations.UnneededHost) -> None:
         provider_id = self._database.write(begin_return, host.id)
         if provider_id is not None:
-            isolation.update_isolation(self._database, self._connect(), provider_id)
+            isolation.update_isolation(self._database, self._cloud.service(), provider_id)
             if self._database.write(finish_return, host.id):
                 LOG.info('Host %s serves ordinary servers again', host.name)
 
@@ -140,8 +138,8 @@ def begin_return(session: orm.Session, host_id: int) -> str | None:
     :returns: its root provider in Placement; None: it is needed by now, or gone
     """
     with contextlib.suppress(exceptions.HostNotFound):
-        host = db.get(session, host_id, lock=True)
-        found = db_shared.list_unneeded(session, host_id)
+        host = db.HOSTS.get(session, host_id, lock=True)
+        found = host_reservations.list_unneeded(session, host_id)
         if found and not found[0].seconds:
             mark_returning(session, host)
             return host.provider_id
@@ -155,15 +153,15 @@ def mark_returning(session: orm.Session, host: hosts.Host) -> None:
     enabled = host.available or host.emptied_for is not None
     reason = None if enabled else host.disabled_reason or hosts.DISABLED
     returning = {'state': hosts.State.RETURNING, 'disabled_reason': reason, 'emptied_for': None}
-    db.update(session, host.id, {'available': False}, returning)
+    db.HOSTS.update(session, host.id, {'available': False}, returning)
 
 
 def finish_return(session: orm.Session, host_id: int) -> bool:
     """Open a shared host to ordinary servers; return whether it was RETURNING."""
     with contextlib.suppress(exceptions.HostNotFound):
-        host = db.get(session, host_id, lock=True)
+        host = db.HOSTS.get(session, host_id, lock=True)
         if host.is_returning:
-            db.update(
+            db.HOSTS.update(
                 session, host_id, {}, {'open_to_unreserved': True, 'state': hosts.State.ENROLLED}
             )
             return True

@@ -29,6 +29,7 @@ from climate_core.cloud import errors, flavors
 from climate_core.plugins import filters
 from climate_core.plugins.base import Done, PollAgain
 from climate_core.plugins.common_pool import flavor_demand
+from climate_hosts import private_flavors
 from climate_hosts.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
@@ -234,15 +235,15 @@ class SizesPlugin(ServerCapacityPlugin):
         """
         prepared = (reservation.progress or {}).get(_FLAVOR)
         # The flavor may have been deleted: without it no server could enter.
-        if not prepared or not flavors.exists(self.cloud.service(), reservation.id):
+        if not prepared or not private_flavors.exists(self.cloud.service(), reservation.id):
             self._create_flavor(lease, reservation)
         return super().wake_up(lease, reservation)
 
     def _create_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
         vcpus, memory_mb, disk_gb = (reservation.params[unit] for unit in self.required)
-        flavors.create_private(
+        private_flavors.create_private(
             self.cloud.service(),
-            flavors.PrivateFlavor(reservation.id, vcpus, memory_mb, disk_gb),
+            private_flavors.PrivateFlavor(reservation.id, vcpus, memory_mb, disk_gb),
             {lanes.EXTRA_SPEC: reservation.id},
             {lease.project_id, *reservation.params.get('share_with', ())},
         )
@@ -251,5 +252,5 @@ class SizesPlugin(ServerCapacityPlugin):
         """Close the lanes, remove the servers that are in them, then delete the flavor."""
         wait = super().end(lease, reservation)
         if wait is None:
-            flavors.delete(self.cloud.service(), reservation.id)
+            private_flavors.delete(self.cloud.service(), reservation.id)
         return wait

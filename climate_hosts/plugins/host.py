@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from climate_common import amounts, resource_types
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from climate_hosts.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from climate_common import dates, lanes
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Order, Shortage, Unit, UnitFilter
-from climate_core.cloud import errors, placement, servers
+from climate_core.cloud import errors, servers
+from climate_core.cloud.placement import HostCapacity
 from climate_core.lease import unit_properties
 from climate_core.plugins import calendar_plugin, filters
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
 from climate_core.plugins.step_context import END, EndContext, Progress
-from climate_hosts.cloud import lane_providers
-from climate_hosts.domain.hosts import KIND
+from climate_hosts import lane_providers, placement
+from climate_hosts.hosts import KIND
 from climate_hosts.plugins import lane_options, lane_shrink, server_drain
 
 if TYPE_CHECKING:
@@ -409,7 +410,7 @@ def _with_opened(reservation: 'Reservation', opened: Mapping[str, int]) -> 'Rese
 
 
 def find_conflict(
-    host: placement.HostCapacity, lane_id: str, pieces: int, piece: Mapping[str, int] | None
+    host: HostCapacity, lane_id: str, pieces: int, piece: Mapping[str, int] | None
 ) -> str | None:
     """Return what earlier leases left on a host; None if the lane can be opened.
 

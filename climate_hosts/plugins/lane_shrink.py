@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from climate_common import words
 from climate_core import exceptions
-from climate_core.cloud import placement
-from climate_hosts.cloud import lane_providers
+from climate_core.cloud.placement import HostCapacity
+from climate_hosts import lane_providers, placement
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -136,7 +136,7 @@ class LaneShrink:
     def _used(self, parts: Sequence[ReservedPart]) -> dict[int, int]:
         """Return the number of pieces of units in use; one request for each, or for the pools."""
         ids = [part.allocation.unit['provider_id'] for part in parts]
-        capacities: dict[str, placement.HostCapacity] = {}
+        capacities: dict[str, HostCapacity] = {}
         for provider_id in ids if len(ids) <= _MAX_SINGLE_READS else [None]:
             capacities |= placement.read_host_capacities(self.conn, provider_id)
         found = {}

@@ -18,7 +18,7 @@ works.
 
 import datetime
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from typing import Any, ClassVar, Final, NamedTuple
 
 from oslo_config import cfg
@@ -28,19 +28,20 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.transaction import CalendarTransaction
-from climate_core.cloud import Cloud, errors, hypervisors, placement
+from climate_core.cloud import Cloud, errors, hypervisors
 from climate_core.db import calendar as db_calendar
-from climate_core.db import leases, sql, store
-from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected
+from climate_core.db import due_events, leases, sql, store
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected, signal
 from climate_core.lease import failures, model, states
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.threads import PeriodicWorker
-from climate_hosts.cloud import lane_providers
+from climate_hosts import hosts, lane_providers, placement
 from climate_hosts.db import host_reservations as db
 from climate_hosts.db import hosts as db_hosts
 from climate_hosts.db.host_reservations import ReservedHost, WatchedHost
-from climate_hosts.domain import hosts
+from climate_hosts.metrics import HostMetrics
+from climate_hosts.power.states import WAKE_FAILED
 
 LOG = log.getLogger(__name__)
 
@@ -74,9 +75,7 @@ class HostWatch(PeriodicWorker):
     """Poll the hosts, in a dedicated thread.
 
     :param plugins: resource type -> plugin
-    :param nudge: called when something was written that the engine has to process
-    :param tell_outage: called after each poll of Nova: whether too many hosts are down
-    :param leaves_sleeping: whether hosts that are powered off are left to the power worker
+    :param metrics: show whether too many hosts are down
     """
 
     name = 'host-watch'
@@ -97,9 +96,7 @@ class HostWatch(PeriodicWorker):
         cloud: Cloud,
         plugins: Mapping[str, ResourcePlugin],
         calendar: Calendar,
-        nudge: Callable[[], None] = lambda: None,
-        tell_outage: Callable[[bool], None] = lambda _is_so: None,
-        leaves_sleeping: bool = False,
+        metrics: HostMetrics | None = None,
     ) -> None:
         super().__init__(conf.hosts.watch_interval, _FIRST_SECONDS)
         self._conf = conf
@@ -107,9 +104,9 @@ class HostWatch(PeriodicWorker):
         self._cloud = cloud
         self._plugins = plugins
         self._calendar = calendar
-        self._nudge = nudge
-        self._tell_outage = tell_outage
-        self._leaves_sleeping = leaves_sleeping
+        self._metrics = metrics
+        #: Whether hosts that are powered off are left to the power worker.
+        self._leaves_sleeping = bool(conf.power.driver)
         #: The capacities at the last poll; no decision depends on it.
         self._capacities: dict[int, str] | None = None
         #: Whether a lease lacked a host at the last poll; only the time of the next depends on it.
@@ -120,6 +117,7 @@ class HostWatch(PeriodicWorker):
         self._has_freed = False
         self._idle_seconds = max(self._idle_seconds, _NO_HOST_SECONDS)
         database.listen(db_calendar.FREED, self._freed)
+        database.listen(WAKE_FAILED, self.nudge)
 
     def _freed(self) -> None:
         self._has_freed = True
@@ -175,7 +173,8 @@ class HostWatch(PeriodicWorker):
         share = self._conf.hosts.max_down_share
         names = {host.service_name for host in watched if host.available}
         why = hosts.find_outage(services, names, share)
-        self._tell_outage(why is not None)
+        if self._metrics is not None:
+            self._metrics.set_outage(why is not None)
         if why is not None:
             LOG.error(
                 '%s, more than [hosts] max_down_share = %s: no host is replaced. Look after Nova, '
@@ -195,7 +194,7 @@ class HostWatch(PeriodicWorker):
             is_up = hosts.is_service_up(service)
             return self._recover(host, is_up, now) if host.failed else None
         known = host.failed and host.disabled_reason == why
-        if not known and self._database.write(db_hosts.mark_failed, host.id, why):
+        if not known and self._database.write(mark_failed, host.id, why):
             LOG.warning('Host %s failed: %s', host.name, why)
         return why
 
@@ -213,16 +212,16 @@ class HostWatch(PeriodicWorker):
             left = self._empty(host, [row for row in rows if row.released])
             if left:
                 why = _NOT_EMPTY.format(left)
-                self._database.write(db_hosts.mark_failed, host.id, why)
+                self._database.write(mark_failed, host.id, why)
                 return why
-        if self._database.write(db_hosts.mark_recovered, host.id):
+        if self._database.write(mark_recovered, host.id):
             LOG.info('Host %s is in use again', host.name)
         return None
 
     def _empty(self, host: WatchedHost, rows: Iterable[ReservedHost]) -> int:
         """Remove the aggregates of the lanes of a host; return the number of servers left."""
         conn = self._cloud.service()
-        known = self._database.read(db_hosts.get, host.id)
+        known = self._database.read(db_hosts.HOSTS.get, host.id)
         for row in rows:
             for lane_id in known.lane_ids:
                 lane_providers.drain_lane(conn, lane_id, row.reservation_id)
@@ -294,7 +293,6 @@ class HostWatch(PeriodicWorker):
             return
         if notice is not None:
             LOG.warning('Lease %s: %s', lease_id, notice)
-            self._nudge()
 
     def _move(
         self,
@@ -333,6 +331,7 @@ class HostWatch(PeriodicWorker):
         if change.lease == lease:
             return None
         store.save(session, lease, change, now, _CAUSE)
+        signal(session, due_events.DUE)
         return change.notifications.get('lease.update')
 
     def _replacement(
@@ -352,3 +351,26 @@ class HostWatch(PeriodicWorker):
 
 def _has(reservation: model.Reservation, unit_id: int) -> bool:
     return any(allocation.unit_id == unit_id for allocation in reservation.allocations)
+
+
+def mark_failed(session: orm.Session, host_id: int, reason: str) -> bool:
+    """Set the state of a host to FAILED, unless it takes no allocations for another reason.
+
+    :returns: whether anything was written
+    """
+    host = db_hosts.HOSTS.get(session, host_id, lock=True)
+    if not host.available and (not host.failed or host.disabled_reason == reason):
+        return False
+    failed = {'state': hosts.State.FAILED, 'disabled_reason': reason}
+    db_hosts.HOSTS.update(session, host_id, {'available': False}, failed)
+    return True
+
+
+def mark_recovered(session: orm.Session, host_id: int) -> bool:
+    """Let a host that failed take allocations again; return whether anything was written."""
+    host = db_hosts.HOSTS.get(session, host_id, lock=True)
+    if not host.failed:
+        return False
+    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
+    db_hosts.HOSTS.update(session, host_id, {'available': True}, enrolled)
+    return True

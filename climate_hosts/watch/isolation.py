@@ -10,22 +10,25 @@ checked is whether a server entered without a lease, the isolated aggregates of 
 stand in for a missing filter, and the nova.conf of this machine.
 """
 
+import contextlib
 import dataclasses
-import functools
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from oslo_config import cfg
+from sqlalchemy import orm
 
 from climate_common import lanes
-from climate_core.cloud import errors, hypervisors, placement
+from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
+from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import Database
+from climate_core.packages import PoolCheck
+from climate_hosts import nova, placement
 from climate_hosts.db import hosts as db
-from climate_hosts.domain.hosts import Host, State
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
+from climate_hosts.db.tables import HOSTS
+from climate_hosts.hosts import Host, State
 
 _POOL_FILTER: Final = 'PoolFilter'
 _FILTER_OPTIONS: Final = [
@@ -33,26 +36,27 @@ _FILTER_OPTIONS: Final = [
     cfg.ListOpt('enabled_filters', default=[]),
 ]
 _ISOLATION_OPTION: Final = cfg.BoolOpt('enable_isolated_aggregate_filtering', default=False)
-#: The note that is always shown.
-UNSEEN: Final = (
-    'Whether every nova-scheduler has PoolFilter cannot be seen from here: no service tells it. '
-    'Look at the nova.conf of each.'
-)
 
 
-def update_isolation(database: Database, conn: 'connections.Connection', provider_id: str) -> bool:
+def update_isolation(database: Database, conn: Connection, provider_id: str) -> bool:
     """Add a host to the aggregate of the pools, or remove it, as its row in the database requires.
 
     The row is written before this is called. So any number of processes may enrol a host, remove
-    it and repair it at the same time, and each of them may die.
+    it and repair it at the same time, and each of them may die. The last of them wins: each reads
+    the generation first, then the row, and always writes. A process with an older row has an older
+    generation, fails to write and reads both again.
 
     :returns: whether it is isolated; not if Placement has no such provider
     """
-    is_isolated = functools.partial(database.read, db.is_isolated, provider_id)
-    try:
-        return placement.update_pool_aggregate(conn, provider_id, is_isolated)
-    except errors.Gone:
-        return False
+    is_isolated = False
+    with contextlib.suppress(errors.Gone):
+        part = placement.ProviderPart(conn, f'/resource_providers/{provider_id}/aggregates')
+        for present in part:
+            is_isolated = database.read(must_be_isolated, provider_id)
+            others = {*present['aggregates']} - {lanes.POOL}
+            part.put({'aggregates': sorted(others | {lanes.POOL} if is_isolated else others)})
+        return is_isolated
+    return False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,12 +68,12 @@ class PoolCapacity:
     :param hidden: the hosts that Placement returned only when they were read one by one
     """
 
-    inside: Mapping[str, placement.HostCapacity]
-    outside: Mapping[str, placement.HostCapacity]
+    inside: Mapping[str, HostCapacity]
+    outside: Mapping[str, HostCapacity]
     hidden: frozenset[str]
 
 
-def read_capacity(conn: 'connections.Connection', hosts: Iterable[Host]) -> PoolCapacity:
+def read_capacity(conn: Connection, hosts: Iterable[Host]) -> PoolCapacity:
     """Read the capacity of hosts from Placement.
 
     One request, one more if some of the hosts take ordinary servers, one for each host that the
@@ -91,15 +95,15 @@ def read_capacity(conn: 'connections.Connection', hosts: Iterable[Host]) -> Pool
 
 
 def find_problems(
-    database: Database, conn: 'connections.Connection', files: Sequence[str] | None = None
+    database: Database, conn: Connection, files: Sequence[str] | None = None
 ) -> list[str] | None:
     """Return what is wrong, or may be; None if no pool has a host.
 
     :param files: of the configuration of nova-scheduler; None: its default files
     """
-    if not database.read(db.exist):
+    if not database.read(db.HOSTS.has_any):
         return None
-    everything = list(db.iterate_all(database))
+    everything = list(db.HOSTS.iterate_all(database))
     present = [host for host in everything if host.is_isolated]
     capacities = read_capacity(conn, everything)
     return [
@@ -123,9 +127,9 @@ def _find_hidden(hidden: Collection[str], everything: Sequence[Host]) -> Iterato
 
 
 def _find_unreserved(
-    conn: 'connections.Connection',
+    conn: Connection,
     present: Sequence[Host],
-    capacities: Mapping[str, placement.HostCapacity],
+    capacities: Mapping[str, HostCapacity],
 ) -> Iterator[str]:
     found = sorted(
         host.hypervisor_hostname
@@ -142,16 +146,14 @@ def _find_unreserved(
         )
 
 
-def _has_unreserved(conn: 'connections.Connection', capacity: placement.HostCapacity) -> bool:
+def _has_unreserved(conn: Connection, capacity: HostCapacity) -> bool:
     if not any(capacity.used.values()):
         return False
     return capacity.has_only_ordinary or bool(placement.list_ordinary(conn, capacity))
 
 
-def _find_without_aggregate(
-    conn: 'connections.Connection', present: Sequence[Host]
-) -> Iterator[str]:
-    behind = hypervisors.list_isolated(conn, lanes.TRAIT)
+def _find_without_aggregate(conn: Connection, present: Sequence[Host]) -> Iterator[str]:
+    behind = nova.list_isolated_hosts(conn, lanes.TRAIT)
     # Shared ones take ordinary servers again.
     found = sorted({host.service_name for host in present if not host.is_shared} - behind)
     if found:
@@ -194,3 +196,27 @@ def _has_filter(conf: cfg.ConfigOpts) -> bool:
 
 def _join(found: Sequence[str]) -> str:
     return ', '.join(found)
+
+
+def must_be_isolated(session: orm.Session, provider_id: str) -> bool:
+    """Return whether ordinary servers are to be kept off a host.
+
+    :param provider_id: its root provider in Placement
+    """
+    found = db.HOSTS.find(session, HOSTS.c.provider_id == provider_id)
+    return any(host.is_isolated for host in found)
+
+
+class HostCheck(PoolCheck):
+    """Check that the hosts of the pools are isolated from ordinary servers."""
+
+    title = 'Hosts of the pools'
+    unchecked = 'The hosts could not be checked'
+    empty = 'No pool has a host.'
+    limits = (
+        'Whether every nova-scheduler has PoolFilter cannot be seen from here: no service tells '
+        'it. Look at the nova.conf of each.'
+    )
+
+    def find_problems(self, database: Database, conn: Connection) -> list[str] | None:
+        return find_problems(database, conn)

@@ -11,18 +11,21 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 from oslo_log import log
+from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.cloud import errors, hypervisors, placement
+from climate_core.cloud import errors, hypervisors
+from climate_core.cloud.connections import Connection
+from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.lease import unit_properties
 from climate_core.threads import PeriodicWorker
+from climate_hosts import hosts, nova, placement
 from climate_hosts.db import hosts as db
-from climate_hosts.domain import hosts
 from climate_hosts.watch import isolation, repair
 
 if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connections
+    from climate_core.cloud import Cloud
 
 LOG = log.getLogger(__name__)
 
@@ -64,10 +67,10 @@ class HostRefresher(PeriodicWorker):
 
     def refresh(self) -> None:
         """Read all hosts again, and write what is different."""
-        if not self._database.read(db.exist):
+        if not self._database.read(db.HOSTS.has_any):
             return
         conn = self._cloud.service()
-        present = {host.id: host for host in db.iterate_all(self._database)}
+        present = {host.id: host for host in db.HOSTS.iterate_all(self._database)}
         pool_capacity = isolation.read_capacity(conn, present.values())
         capacities, outside = pool_capacity.inside, pool_capacity.outside
         units = {
@@ -100,15 +103,15 @@ class HostRefresher(PeriodicWorker):
 
     def _refresh(self, host: hosts.Host, known: unit_properties.Node) -> None:
         with contextlib.suppress(exceptions.HostNotFound):
-            self._database.write(db.refresh, host.id, known)
+            self._database.write(write_node, host.id, known)
             LOG.info('Host %s was read anew', host.hypervisor_hostname)
 
     def _judge(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         host: hosts.Host,
-        capacity: placement.HostCapacity | None,
-        outside: Mapping[str, placement.HostCapacity],
+        capacity: HostCapacity | None,
+        outside: Mapping[str, HostCapacity],
     ) -> Iterator[str]:
         """Yield what is wrong with a host, and repair what can be.
 
@@ -143,9 +146,9 @@ class HostRefresher(PeriodicWorker):
 
 
 def read_nodes(
-    conn: 'connections.Connection',
+    conn: Connection,
     listed: Iterable[Mapping[str, Any]],
-    capacities: Mapping[str, placement.HostCapacity],
+    capacities: Mapping[str, HostCapacity],
     units: Mapping[str, Mapping[str, Sequence[int]]],
 ) -> dict[str, unit_properties.Node]:
     """Describe hosts, by the id of the root provider; two calls.
@@ -155,7 +158,7 @@ def read_nodes(
     :param capacities: what Placement has of hosts with lanes; other nodes are left out
     """
     services = hypervisors.list_services(conn)
-    aggregates = hypervisors.list_aggregates(conn)
+    aggregates = nova.list_aggregates(conn)
     return {
         node['id']: unit_properties.describe_node(
             node,
@@ -173,7 +176,7 @@ def read_nodes(
 
 
 def read_node(
-    conn: 'connections.Connection', listed: Iterable[Mapping[str, Any]], provider_id: str
+    conn: Connection, listed: Iterable[Mapping[str, Any]], provider_id: str
 ) -> unit_properties.Node | None:
     """Describe one host; None if Placement does not have it."""
     capacities = placement.read_host_capacities(conn, provider_id)
@@ -182,3 +185,21 @@ def read_node(
         for root_id, capacity in capacities.items()
     }
     return read_nodes(conn, listed, capacities, units).get(provider_id)
+
+
+def write_node(session: orm.Session, host_id: int, known: unit_properties.Node) -> None:
+    """Update a host to its description by Nova and Placement, if that differs."""
+    host = db.HOSTS.get(session, host_id, lock=True)
+    if host.knows(known):
+        return
+    unit = {'capacity': known.capacity, 'properties': known.properties(host.extra)}
+    db.HOSTS.update(
+        session,
+        host_id,
+        unit,
+        {
+            'hypervisor_hostname': known.hypervisor_hostname,
+            'service_name': known.service_name,
+            'details': known.details,
+        },
+    )

@@ -21,14 +21,16 @@ it has ended. A flavor without a reservation was created by a manager that was c
 long that the end came first.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import orm
 
 from climate_common import lanes
-from climate_core.cloud import errors, flavors, placement
+from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
+from climate_core.cloud.placement import create_names
 from climate_core.db import leases, reservations, sql, store
 from climate_core.db.engine import Database
 from climate_core.lease import states
@@ -38,14 +40,14 @@ from climate_core.lease.transitions import Change
 from climate_core.repair import stuck_leases
 from climate_core.repair.operator_repair import RepairResult, repair_remote
 from climate_core.repair.reconciliation import skip_unavailable
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers, placement, private_flavors
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
-from climate_hosts.domain.hosts import Host
+from climate_hosts.hosts import Host
 from climate_hosts.watch import isolation
 
 if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connections
+    from climate_core.cloud import Cloud
 
 _NOT_IN_PLACEMENT: Final = 'Placement has it no more: delete it'
 _CAUSE: Final = Cause(stuck_leases.REPAIR)
@@ -63,7 +65,7 @@ class HostRepair:
     def __init__(
         self,
         database: Database,
-        conn: 'connections.Connection',
+        conn: Connection,
         yes: bool,
     ) -> None:
         self._database = database
@@ -74,7 +76,7 @@ class HostRepair:
         """Compare, and repair everything that is wrong."""
         # A row is written before its host is put into the aggregate.
         members = {provider.id: provider.name for provider in placement.list_pool(self._conn)}
-        present = {host.provider_id: host for host in db.iterate_all(self._database)}
+        present = {host.provider_id: host for host in db.HOSTS.iterate_all(self._database)}
         for provider_id in sorted(members.keys() - present.keys()):
             yield self._return_host(provider_id, f'no pool has the host {members[provider_id]}')
         for provider_id, host in sorted(present.items()):
@@ -92,10 +94,11 @@ class HostRepair:
         yield from self._lanes(present)
 
     def _return_host(self, provider_id: str, wrong: str) -> RepairResult:
-        return self._do(
+        return repair_remote(
             provider_id,
             f'{wrong}, but ordinary servers are kept off',
             'give it back to them',
+            self._yes,
             isolation.update_isolation,
             self._database,
             self._conn,
@@ -106,10 +109,11 @@ class HostRepair:
         name = host.hypervisor_hostname
         if not placement.has_provider(self._conn, host.provider_id):
             return RepairResult(name, _NOT_IN_PLACEMENT, None)
-        return self._do(
+        return repair_remote(
             name,
             'ordinary servers are not kept off it',
             'keep them off',
+            self._yes,
             isolation.update_isolation,
             self._database,
             self._conn,
@@ -121,10 +125,11 @@ class HostRepair:
         found = placement.list_lanes(self._conn)
         for lane in found:
             if lane.root_id not in present and lane_providers.is_open(self._conn, lane.id):
-                yield self._do(
+                yield repair_remote(
                     lane.name,
                     'it lets servers in, but its host is in no pool',
                     'close it',
+                    self._yes,
                     lane_providers.close_lane,
                     self._conn,
                     lane.id,
@@ -132,10 +137,11 @@ class HostRepair:
         ids = {lane.id: lane.name for lane in found}
         for host in present.values():
             for lane_id, kept in find_unexplained_lanes(self._database, self._conn, host):
-                yield self._do(
+                yield repair_remote(
                     ids.get(lane_id, lane_id),
                     'it is kept by a reservation that is over, or that there never was',
                     'close it',
+                    self._yes,
                     lane_providers.clear_lane,
                     self._conn,
                     lane_id,
@@ -148,10 +154,11 @@ class HostRepair:
     def _lost_lanes(self, host: Host, lost: Sequence[int]) -> Iterator[RepairResult]:
         name = host.hypervisor_hostname
         if placement.has_provider(self._conn, host.provider_id):
-            yield self._do(
+            yield repair_remote(
                 name,
                 f'{len(lost)} of its {len(host.lane_ids)} lanes are not in Placement',
                 'make them anew',
+                self._yes,
                 recreate_lanes,
                 self._database,
                 self._conn,
@@ -162,20 +169,10 @@ class HostRepair:
             # For an isolated host that was reported already.
             yield RepairResult(name, _NOT_IN_PLACEMENT, None)
 
-    def _do(
-        self,
-        what: str,
-        wrong: str,
-        action: str,
-        function: Callable[..., object],
-        *args: object,
-    ) -> RepairResult:
-        return repair_remote(what, wrong, action, self._yes, function, *args)
-
 
 def close_stale_lanes(
     database: Database,
-    conn: 'connections.Connection',
+    conn: Connection,
     hosts: Mapping[int, Host],
     opened: Collection[str],
 ) -> Iterator[str]:
@@ -212,9 +209,7 @@ def close_stale_lanes(
             yield f'Host {name} was open to reservation {closed_to}, which is over'
 
 
-def _clear_lane(
-    conn: 'connections.Connection', lane_id: str, reservation_ids: Collection[str]
-) -> str | None:
+def _clear_lane(conn: Connection, lane_id: str, reservation_ids: Collection[str]) -> str | None:
     """Close a lane if it is open to one of some reservations; return its id."""
     ids = {
         lanes.reservation_aggregate(reservation_id): reservation_id
@@ -228,7 +223,7 @@ def _clear_lane(
 
 
 def find_unexplained_lanes(
-    database: Database, conn: 'connections.Connection', host: Host
+    database: Database, conn: Connection, host: Host
 ) -> Iterator[tuple[str, frozenset[str]]]:
     """Return the lanes of a host with aggregates of a reservation that has ended or is unknown.
 
@@ -255,13 +250,13 @@ def find_unexplained_lanes(
 
 
 def recreate_lanes(
-    database: Database, conn: 'connections.Connection', host: Host, lost: Collection[int]
+    database: Database, conn: Connection, host: Host, lost: Collection[int]
 ) -> None:
     """Recreate lanes of a host, and have the leases open them that have them now.
 
     :param lost: their numbers
     """
-    placement.create_names(conn)
+    create_names(conn)
     root = placement.Provider(host.provider_id, host.hypervisor_hostname, host.provider_id)
     lane_ids = list(host.lane_ids)
     for number in lost:
@@ -274,7 +269,7 @@ def _record_lanes(
     session: orm.Session, host: Host, lane_ids: Sequence[str], lost: Collection[int]
 ) -> None:
     if lane_ids != [*host.lane_ids]:
-        db.update(session, host.id, {}, {'lane_ids': lane_ids})
+        db.HOSTS.update(session, host.id, {}, {'lane_ids': lane_ids})
     now = sql.read_time(session)
     for lane in host_reservations.list_reserved_lanes(session, [host.id], live=True):
         lease = leases.find(session, lane.lease_id, lock=True) if lane.lane in lost else None
@@ -284,23 +279,27 @@ def _record_lanes(
             store.save(session, lease, change, now, _CAUSE)
 
 
-def find_stale_flavors(database: Database, conn: 'connections.Connection') -> Iterator[str]:
+def find_stale_flavors(database: Database, conn: Connection) -> Iterator[str]:
     """Yield the ids of flavors whose reservation has ended or does not exist."""
-    present = flavors.list_reservation_flavors(conn)
+    present = private_flavors.list_reservation_flavors(conn)
     while chunk := {*islice(present, _CHUNK_SIZE)}:
         yield from sorted(chunk - database.read(reservations.filter_holding, chunk))
 
 
-def repair_flavors(
-    database: Database, conn: 'connections.Connection', yes: bool
-) -> Iterator[RepairResult]:
+def repair_flavors(database: Database, conn: Connection, yes: bool) -> Iterator[RepairResult]:
     """Delete stale flavors, or report that they would be deleted.
 
     :param yes: whether to delete them
     """
     for flavor_id in find_stale_flavors(database, conn):
         yield repair_remote(
-            f'flavor {flavor_id}', STALE_FLAVOR, 'delete it', yes, flavors.delete, conn, flavor_id
+            f'flavor {flavor_id}',
+            STALE_FLAVOR,
+            'delete it',
+            yes,
+            private_flavors.delete,
+            conn,
+            flavor_id,
         )
 
 
@@ -308,7 +307,7 @@ def find_orphans(
     database: Database, cloud: 'Cloud', unseen: dict[str, str]
 ) -> list[tuple[str, str, str]]:
     """Find the flavors of reservations that are over; see ``ReservationPackage.find_orphans``."""
-    if not database.read(db.exist):
+    if not database.read(db.HOSTS.has_any):
         # Without hosts of pools no reservation has a flavor.
         return []
     with skip_unavailable('Flavor', unseen):
@@ -327,6 +326,6 @@ def repair(
     with skip_unavailable('Host', unread):
         repaired += HostRepair(database, cloud.service(), yes).run()
         repaired += repair_flavors(database, cloud.service(), yes)
-    if database.read(db.exist):
+    if database.read(db.HOSTS.has_any):
         unseen |= unread
     return repaired

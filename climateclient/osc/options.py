@@ -9,7 +9,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import durations, limits
+from climate_common import durations, lease_fields, limits
 from climateclient.osc import arguments
 
 _PROJECT_ID = re.compile(r'[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
@@ -81,6 +81,14 @@ def add_terms(parser: argparse.ArgumentParser) -> None:
         action='append',
         help='Post only these notifications, like lease.event.* (repeat for several)',
     )
+    for field in lease_fields.GENERIC:
+        parser.add_argument(
+            '--' + field.name.replace('_', '-'),
+            metavar=None if field.choices else f'<{field.type}>',
+            choices=field.choices or None,
+            type=int if field.type == lease_fields.INTEGER else str,
+            help=field.description,
+        )
 
 
 def add_events(parser: argparse.ArgumentParser) -> None:
@@ -122,6 +130,7 @@ def terms(parsed_args: argparse.Namespace) -> dict[str, Any]:
         'start_policy': parsed_args.start_policy,
         'before_start': arguments.seconds('--tell-before-start', texts) if texts else None,
         'webhook': _webhook(parsed_args),
+        **{field.name: getattr(parsed_args, field.name) for field in lease_fields.GENERIC},
     }
     return {key: value for key, value in result.items() if value is not None}
 

@@ -9,11 +9,11 @@ import dataclasses
 import datetime
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from cliff import columns
 
-from climate_common import dates, durations
+from climate_common import dates, durations, lease_fields
 from climateclient import exceptions, models
 
 
@@ -111,34 +111,23 @@ class ChangesColumn(columns.FormattableColumn[Any]):
 def show(lease: models.Lease) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return the fields and the values of a lease, as cliff's ShowOne takes them."""
     fields = {
-        'id': lease.id,
-        'name': lease.name,
-        'status': lease.status,
-        'status_reason': lease.status_reason,
-        'degraded': lease.degraded,
-        'start_date': TimeColumn(lease.start_date),
-        'end_date': TimeColumn(lease.end_date),
-        'before_end_date': TimeColumn(lease.before_end_date),
-        'kind': lease.kind,
-        'retries_left': lease.retries_left,
-        'priority': lease.priority,
-        'preemptible': lease.preemptible,
-        'next_retry_at': TimeColumn(lease.next_retry_at),
-        'queue_position': lease.queue_position,
-        'start_policy': lease.start_policy,
-        'before_start': SecondsColumn(lease.before_start),
-        'webhook': WebhookColumn(lease.webhook),
-        'reservations': ReservationsColumn(lease.reservations),
-        'events': EventsColumn(lease.events),
-        'project_id': lease.project_id,
-        'user_id': lease.user_id,
-        'generation': lease.generation,
-        'created_at': TimeColumn(lease.created_at),
-        'updated_at': TimeColumn(lease.updated_at),
+        field.name: getattr(lease, field.name) for field in lease_fields.shown_in(lease_fields.API)
     }
+    for name, value in fields.items():
+        column = _COLUMNS.get(lease_fields.BY_NAME[name].type)
+        fields[name] = column(value) if column else value
     return tuple(fields), tuple(fields.values())
 
 
+#: A type of a field -> the column that shows it; the others are shown as they are.
+_COLUMNS: Final = {
+    lease_fields.DATE: TimeColumn,
+    lease_fields.STAMP: TimeColumn,
+    lease_fields.SECONDS: SecondsColumn,
+    lease_fields.WEBHOOK: WebhookColumn,
+    lease_fields.RESERVATIONS: ReservationsColumn,
+    lease_fields.EVENTS: EventsColumn,
+}
 SHORT = ('ID', 'Name', 'Status', 'Start', 'End')
 LONG = (*SHORT, 'Reservations', 'Project', 'User', 'Reason')
 

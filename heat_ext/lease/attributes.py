@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from heat.engine import attributes
 
-from climate_common import dates
+from climate_common import dates, lease_fields
 from climateclient import models
 
 _A = attributes.Schema
@@ -16,69 +16,51 @@ def _attribute(description: str, kind: str | None = None) -> attributes.Schema:
     return _A(description, type=kind or _A.STRING, cache_mode=_A.CACHE_NONE)
 
 
-SCHEMA: Final = {
-    'name': _attribute('The name of the lease.'),
-    'status': _attribute(
-        'WAITING, IN_PROGRESS, PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED, DELETING, '
-        'ERROR or TIMEDOUT.'
-    ),
-    'status_reason': _attribute('Why it has this status; empty if there is no reason.'),
-    'kind': _attribute('immediate, scheduled, retry or best_effort.'),
-    'priority': _attribute('Those with a higher one wait shorter.', _A.INTEGER),
-    'preemptible': _attribute('Whether other leases may take what it has.', _A.BOOLEAN),
-    'start_date': _attribute('When it starts, in ISO 8601.'),
-    'end_date': _attribute('When it ends, in ISO 8601.'),
-    'before_end_date': _attribute('When the notification before the end is sent, in ISO 8601.'),
-    'start_policy': _attribute('auto or manual.'),
-    'degraded': _attribute('Whether it has lost some of its resources.', _A.BOOLEAN),
-    'reservations': _attribute('Its reservations, with the status of each.', _A.LIST),
-    'events': _attribute('Its events, in the order of time.', _A.LIST),
-    'project_id': _attribute('The project that it belongs to.'),
-    'user_id': _attribute('The user who created it.'),
-    'created_at': _attribute('When it was created, in ISO 8601.'),
-    'updated_at': _attribute('When it was last changed, in ISO 8601.'),
+#: A type of a field -> the type of its attribute; the others are strings.
+_TYPES: Final = {
+    lease_fields.INTEGER: _A.INTEGER,
+    lease_fields.BOOLEAN: _A.BOOLEAN,
+    lease_fields.SECONDS: _A.LIST,
+    lease_fields.RESERVATIONS: _A.LIST,
+    lease_fields.EVENTS: _A.LIST,
 }
+SCHEMA: Final = {
+    field.name: _attribute(field.description or f'{field.title}.', _TYPES.get(field.type))
+    for field in lease_fields.shown_in(lease_fields.HEAT)
+}
+#: The fields of a reservation beside its params.
+_RESERVED: Final = ('id', 'resource_type', 'resource_id', 'status', 'status_reason')
 
 
 def to_values(lease: models.Lease) -> dict[str, Any]:
     """Return the attributes of a lease, of JSON types only."""
-    return {
-        'id': lease.id,
-        'name': lease.name,
-        'status': lease.status,
-        'status_reason': lease.status_reason,
-        'kind': lease.kind,
-        'priority': lease.priority,
-        'preemptible': lease.preemptible,
-        'start_date': dates.isoformat(lease.start_date),
-        'end_date': dates.isoformat(lease.end_date),
-        'before_end_date': dates.isoformat(lease.before_end_date),
-        'start_policy': lease.start_policy,
-        'before_start': list(lease.before_start),
-        'degraded': lease.degraded,
-        'reservations': [
-            {
-                **each.params,
-                'id': each.id,
-                'resource_type': each.resource_type,
-                'resource_id': each.resource_id,
-                'status': each.status,
-                'status_reason': each.status_reason,
-            }
-            for each in lease.reservations
-        ],
-        'events': [
-            {
-                'id': each.id,
-                'event_type': each.event_type,
-                'time': dates.isoformat(each.time),
-                'status': each.status,
-                'status_reason': each.status_reason,
-            }
-            for each in lease.events
-        ],
-        'project_id': lease.project_id,
-        'user_id': lease.user_id,
-        'created_at': dates.isoformat(lease.created_at),
-        'updated_at': dates.isoformat(lease.updated_at),
+    shown = {
+        field.name: _to_json(getattr(lease, field.name), field.type)
+        for field in lease_fields.shown_in(lease_fields.HEAT)
     }
+    return {'id': lease.id, **shown}
+
+
+def _to_json(value: Any, kind: str) -> Any:
+    match kind:
+        case lease_fields.DATE | lease_fields.STAMP:
+            return dates.isoformat(value)
+        case lease_fields.SECONDS:
+            return list(value)
+        case lease_fields.RESERVATIONS:
+            return [
+                {**reservation.params, **{name: getattr(reservation, name) for name in _RESERVED}}
+                for reservation in value
+            ]
+        case lease_fields.EVENTS:
+            return [
+                {
+                    'id': event.id,
+                    'event_type': event.event_type,
+                    'time': dates.isoformat(event.time),
+                    'status': event.status,
+                    'status_reason': event.status_reason,
+                }
+                for event in value
+            ]
+    return value

@@ -11,7 +11,7 @@ from typing import Any
 from heat.common import exception
 from heat.engine import constraints, properties
 
-from climate_common import dates, durations, limits, resource_types
+from climate_common import dates, lease_fields, limits, resource_types
 from heat_ext.lease import reservations
 
 NAME, START, END, DURATION = 'name', 'start_date', 'end_date', 'duration'
@@ -22,7 +22,11 @@ PREEMPTIBLE, PRIORITY = 'preemptible', 'priority'
 #: The kind of a lease that holds its stack.
 IMMEDIATE = 'immediate'
 #: Set at the creation; an update of the stack may not change them.
-FIXED = frozenset((KIND, MAX_RETRIES, TIMEOUT, PREEMPTIBLE))
+FIXED = frozenset(
+    field.name
+    for field in lease_fields.FIELDS
+    if field.name != 'id' and field.set_by & {'create', 'update'} == {'create'}
+)
 
 #: The arguments of the client that differ from the names of the properties.
 _ARGUMENTS = {START: 'start', END: 'end', BEFORE_END: 'before_end'}
@@ -65,33 +69,63 @@ _WEBHOOK = {
     ),
 }
 
+#: A type of a field -> the type of its property.
+_TYPES = {
+    lease_fields.TEXT: _S.STRING,
+    lease_fields.CHOICE: _S.STRING,
+    lease_fields.DATE: _S.STRING,
+    lease_fields.DURATION: _S.STRING,
+    lease_fields.INTEGER: _S.INTEGER,
+    lease_fields.BOOLEAN: _S.BOOLEAN,
+}
+#: Another name of a property.
+_ABSENT = frozenset({'before_end_notification'})
+_DEFAULTS = {START: 'now', POLICY: 'auto', KIND: IMMEDIATE, PREEMPTIBLE: False}
+#: What a template must know beside the description of a field.
+_NOTES = {
+    START: ' It can be changed before the start.',
+    END: ' Exactly one of end_date and duration must be set.',
+    BEFORE_END: ' Default: an option of the lease service.',
+    POLICY: ' It can be changed before the start.',
+    KIND: ' One of another kind than immediate does not hold its stack, and must have '
+    'reservations of hosts or capacity. The resource is complete when the lease is granted.',
+    PRIORITY: ' It is for the kind retry. The policy of the lease service says who may set it, by '
+    'default administrators. A change has no effect when the lease is granted.',
+    PREEMPTIBLE: ' It is for the kind scheduled.',
+}
+
+
+def _property(field: lease_fields.Field) -> properties.Schema:
+    checks: list[Any] = []
+    if field.choices:
+        checks.append(constraints.AllowedValues(list(field.choices)))
+    elif field.type == lease_fields.DATE:
+        checks.append(_DATE)
+    elif field.type == lease_fields.DURATION:
+        checks.append(constraints.CustomConstraint('climate.duration'))
+    elif field.type == lease_fields.INTEGER:
+        checks.append(constraints.Range(field.minimum, field.maximum))
+    elif field.type == lease_fields.TEXT:
+        checks.append(constraints.Length(max=field.maximum))
+    fixed = ' It cannot be changed.' if field.name in FIXED else ''
+    return _S(
+        _TYPES[field.type],
+        f'{field.description}{_NOTES.get(field.name, "")}{fixed}',
+        constraints=checks,
+        default=_DEFAULTS.get(field.name),
+        update_allowed=True,
+    )
+
+
 SCHEMA: dict[str, properties.Schema] = {
+    **{
+        field.name: _property(field)
+        for field in lease_fields.set_by(lease_fields.CREATE)
+        if field.type in _TYPES and field.name not in _ABSENT
+    },
     NAME: _text(
         'The name of the lease. Default: the names of the stack and of the resource.',
         constraints.Length(min=1, max=limits.NAME_LENGTH),
-        update_allowed=True,
-    ),
-    START: _text(
-        f'When the lease starts, in UTC if there is no offset: {dates.FORMS}. It can be changed '
-        'before the start.',
-        _DATE,
-        default='now',
-        update_allowed=True,
-    ),
-    END: _text(
-        'When the lease ends. Exactly one of end_date and duration must be set.',
-        _DATE,
-        update_allowed=True,
-    ),
-    DURATION: _text(
-        f'How long the lease lasts, instead of end_date: {durations.FORMS}.',
-        constraints.CustomConstraint('climate.duration'),
-        update_allowed=True,
-    ),
-    BEFORE_END: _text(
-        'When the lease sends the notification that its end is near. Default: an option of the '
-        'lease service.',
-        _DATE,
         update_allowed=True,
     ),
     BEFORE_START: _S(
@@ -101,50 +135,6 @@ SCHEMA: dict[str, properties.Schema] = {
         schema=_S(_S.INTEGER, constraints=[constraints.Range(1, limits.LONGEST_START_NOTICE)]),
         constraints=[constraints.Length(max=limits.START_NOTICES)],
         default=[],
-        update_allowed=True,
-    ),
-    POLICY: _text(
-        'Whether the lease starts by itself (auto), or waits at its start date until its user '
-        'starts it (manual). It can be changed before the start.',
-        constraints.AllowedValues(list(limits.START_POLICIES)),
-        default='auto',
-        update_allowed=True,
-    ),
-    KIND: _text(
-        'What becomes of the lease if there is not enough: see the kinds of leases. One of '
-        'another kind than immediate does not hold its stack, and must have reservations of hosts '
-        'or capacity. The resource is complete when the lease is granted. It cannot be changed.',
-        constraints.AllowedValues(list(limits.KINDS)),
-        default=IMMEDIATE,
-        update_allowed=True,
-    ),
-    MAX_RETRIES: _S(
-        _S.INTEGER,
-        'How often a lease of the kind retry is tried again at most. It cannot be changed.',
-        constraints=[constraints.Range(1, limits.RETRIES)],
-        update_allowed=True,
-    ),
-    PRIORITY: _S(
-        _S.INTEGER,
-        'Of the leases that wait, those with a higher priority come first, from 0 (default) to '
-        f'{limits.PRIORITY}. It is for the kind retry. The policy of the lease service says who '
-        'may set it, by default administrators. A change has no effect when the lease is '
-        'granted.',
-        constraints=[constraints.Range(0, limits.PRIORITY)],
-        update_allowed=True,
-    ),
-    TIMEOUT: _S(
-        _S.INTEGER,
-        'In how many seconds hosts must be empty for a lease of the kind best_effort. It cannot '
-        'be changed.',
-        constraints=[constraints.Range(1, limits.BEST_EFFORT_SECONDS)],
-        update_allowed=True,
-    ),
-    PREEMPTIBLE: _S(
-        _S.BOOLEAN,
-        'Whether other leases may take the hosts or the capacity of one of the kind scheduled, '
-        'which waits then until there is enough again. It cannot be changed.',
-        default=False,
         update_allowed=True,
     ),
     EVENTS: _S(

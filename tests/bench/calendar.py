@@ -69,7 +69,7 @@ def served(kind: str) -> Iterator[Callable[[], str]]:
 
 def seed(database: Database, units: int, promises: int, shares: bool) -> datetime.datetime:
     """Write units and promises; return when the first of these begins."""
-    tables.METADATA.create_all(database.engine)
+    tables.load_metadata().create_all(database.engine)
     start = datetime.datetime.now(datetime.UTC).replace(microsecond=0) + 24 * HOUR
     database.write(_seed, start, units, promises, shares)
     return start

@@ -11,12 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import sql, tables
+from climate_hosts.db import tables as host_tables
 from tests.bench import calendar
 from tests.bench.climate import Climate
 from tests.bench.processes import Process, Processes
 from tests.bench.servers import MariaDB, RabbitMQ
 
-UNIT, HOST = tables.UNITS, tables.HOSTS
+UNIT, HOST = tables.UNITS, host_tables.HOSTS
 #: What a manager logs when it can answer quickly.
 READY = 'The calendar is in memory'
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """``python -m tests.bench.emptying``: how long it takes to decide which shared hosts are emptied.
 
-It is the part of ``climate_hosts.operations.evacuation_planner`` that computes: the hosts in the
+It is the part of ``climate_hosts.operations.evacuation`` that computes: the hosts in the
 order of their load, and whether the servers of candidates fit on other hosts. The time that Nova
 and Placement take is not included. All hosts are shared, and have servers of random sizes.
 """
@@ -21,7 +21,7 @@ from climate_core.plugins.common_pool.server_placement import (
     TargetHost,
 )
 
-#: As climate_hosts.operations.evacuation_planner looks at hosts: so many at once, and at most.
+#: As climate_hosts.operations.evacuation looks at hosts: so many at once, and at most.
 BATCH, MOST = 10, 100
 VCPUS, MEMORY_MB, DISK_GB = 64, 262_144, 2_000
 

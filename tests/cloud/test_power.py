@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import requests
 
-from climate_hosts.domain.power import DISABLED_REASON
+from climate_hosts.power.states import DISABLED_REASON
 from tests.cloud.booking import Booking
 from tests.cloud.hearing import Hearing
 from tests.cloud.people import CONF, STATE, Person, at, cloud, configured, wait_for

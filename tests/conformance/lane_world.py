@@ -13,7 +13,7 @@ from climate_core.context import RequestContext
 from climate_core.db import reservations
 from climate_core.lease import model
 from climate_core.plugins.base import Done, PollAgain
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from climate_hosts.plugins.lane_plugin import LanePlugin
 from climate_hosts.watch.failures import HostWatch
 from tests.support.created import get_id

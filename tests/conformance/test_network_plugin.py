@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_core.plugins.base import Done
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.repair import reconciliation
-from climate_networks import checks
+from climate_networks import operations
 from climate_networks.cloud import mark, tag
 from climate_networks.plugins.networks import NetworkPlugin
 from tests.conformance.network_world import (
@@ -142,10 +142,10 @@ def test_segment_that_neutron_chooses_for_others_is_not_set_apart(world):
     world.state.segment_ranges.append({**own, 'id': 'r4', 'minimum': 350, 'maximum': 450})
     assert world.register(segment_range='350-399')
     assert world.register(segment_id=450, physical_network='physnet2')
-    found = checks.find_unsafe_segments(world.engine.database, world.cloud.service())
+    found = operations.SegmentCheck().find_problems(world.engine.database, world.cloud.service())
     assert found == []
     world.state.segment_ranges[1]['minimum'] = 200
-    found = checks.find_unsafe_segments(world.engine.database, world.cloud.service())
+    found = operations.SegmentCheck().find_problems(world.engine.database, world.cloud.service())
     assert [each.partition(' is ')[0] for each in found] == [
         *(f'VLAN {each} of physnet1' for each in (*SEGMENTS, 299))
     ]

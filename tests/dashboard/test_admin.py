@@ -8,7 +8,7 @@ from unittest import mock
 
 from django import urls
 
-from climate_hosts.domain.power import PowerState
+from climate_hosts.power.states import PowerState
 from climateclient import exceptions
 from climateclient.calendar import Bar, HostBars
 from climateclient.host_models import Host

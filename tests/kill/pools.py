@@ -5,7 +5,6 @@ import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core.calendar.calendar import Calendar
-from climate_core.cloud import placement
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.db import sql, tables
@@ -13,9 +12,9 @@ from climate_core.db.engine import Clock
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers, placement
 from climate_hosts.db import hosts as db
-from climate_hosts.db.hosts import iterate_all
+from climate_hosts.db.hosts import HOSTS
 from climate_hosts.operations.hosts import HostOperations
 from tests.support.created import get_id
 from tests.support.fakes import leases
@@ -86,7 +85,8 @@ class Pool:
     def kept(self):
         """Return the names of the hosts with a taken lane -> the reservation that has it."""
         found = {
-            host.hypervisor_hostname: host.lane_ids[0] for host in iterate_all(self._database)
+            host.hypervisor_hostname: host.lane_ids[0]
+            for host in HOSTS.iterate_all(self._database)
         }
         kept = {
             name: lane_providers.read_access(self.conn, each).aggregates
@@ -99,7 +99,7 @@ class Pool:
         rooms = placement.read_host_capacities(self.conn)
         return {
             host.hypervisor_hostname
-            for host in iterate_all(self._database)
+            for host in HOSTS.iterate_all(self._database)
             if rooms[host.provider_id].open_lanes
         }
 
@@ -113,7 +113,7 @@ class Pool:
 
     def allocations(self):
         """Return the names of the hosts that are promised from now on."""
-        found = {host.id: host.hypervisor_hostname for host in iterate_all(self._database)}
+        found = {host.id: host.hypervisor_hostname for host in HOSTS.iterate_all(self._database)}
         with self._database.reader() as session:
             column = tables.ALLOCATIONS.c
             query = sa.select(column.unit_id).where(column.end > sql.now(session))

@@ -33,11 +33,11 @@ from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading, prebuilt_plugin, provisioned_plugin, step_context
 from climate_core.repair import cleanup, reconciliation
-from climate_hosts.operations import host_evacuation
+from climate_hosts.operations import evacuation
 from climate_hosts.operations.hosts import HostOperations
 from climate_hosts.plugins import lane_plugin, server_drain
+from climate_hosts.power import worker as host_power
 from climate_hosts.watch import failures as host_watch
-from climate_hosts.watch import power as host_power
 
 #: Seconds for which creates that come at once wait for each other.
 _PATIENCE = 60.0
@@ -198,7 +198,7 @@ def _run(
     # The fake cloud takes a step at each look, and needs no time for it.
     step_context._FIRST_PAUSE_SECONDS = 0.02  # type: ignore[misc]
     prebuilt_plugin.PrebuiltPlugin._first_poll = lambda self: first_poll  # type: ignore[method-assign]
-    lane_plugin.POLL_SECONDS = server_drain.POLL_SECONDS = host_evacuation._POLL_SECONDS = 0.02  # type: ignore[misc]
+    lane_plugin.POLL_SECONDS = server_drain.POLL_SECONDS = evacuation._POLL_SECONDS = 0.02  # type: ignore[misc]
     # What is to be prepared is so at once.
     start_preparation.random = types.SimpleNamespace(uniform=lambda least, _most: least)  # type: ignore[assignment]
     host_watch._FIRST_SECONDS = 0.0

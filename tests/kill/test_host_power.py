@@ -3,8 +3,9 @@
 
 import pytest
 
-from climate_core.cloud import hypervisors, placement
-from climate_hosts.domain.power import DISABLED_REASON, PowerState
+from climate_core.cloud import hypervisors
+from climate_hosts import placement
+from climate_hosts.power.states import DISABLED_REASON, PowerState
 from tests.kill.deaths import WRITE, check_no_error, check_told_once, die
 from tests.kill.pools import Pool
 from tests.support.databases import ENGINES

@@ -7,7 +7,7 @@ What one has done the next one does not do again, so it dies after what comes ne
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import placement
+from climate_hosts import placement
 from climate_hosts.watch.repair import HostRepair
 from tests.kill.deaths import (
     EVENT,

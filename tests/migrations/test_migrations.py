@@ -14,6 +14,8 @@ from climate_core import conf as config
 from climate_core.cmd import manage, status
 from climate_core.db import migration, tables
 from climate_core.db.engine import Database
+from climate_hosts.db import tables as host_tables
+from climate_networks import tables as network_tables
 
 #: The migrations of a later release: one of each phase.
 EXPANDED, CONTRACTED = '0002_after_0001', '0003'
@@ -59,7 +61,7 @@ def _differences(conf: cfg.ConfigOpts) -> list[object]:
         context = runtime.MigrationContext.configure(
             connection, opts={'compare_type': True, 'compare_server_default': True}
         )
-        return list(autogenerate.compare_metadata(context, tables.METADATA))
+        return list(autogenerate.compare_metadata(context, tables.load_metadata()))
 
 
 def _names(conf: cfg.ConfigOpts) -> set[str]:
@@ -81,7 +83,7 @@ def test_upgrade_creates_the_tables_and_repeated_changes_nothing(conf: cfg.Confi
         assert migration.version(conf) == migration.head()
         migration.check(conf)
         assert _differences(conf) == []
-    expected = {index.name for t in tables.METADATA.tables.values() for index in t.indexes}
+    expected = {index.name for t in tables.load_metadata().tables.values() for index in t.indexes}
     assert expected <= _names(conf)
 
 
@@ -101,9 +103,9 @@ def test_case_distinguishes_names(conf: cfg.ConfigOpts) -> None:
     migration.upgrade(conf)
     with Database(conf).engine.begin() as connection:
         for table in (
-            tables.HOST_POOLS,
-            tables.HOST_PROPERTIES,
-            tables.NETWORK_SEGMENT_PROPERTIES,
+            host_tables.HOST_POOLS,
+            host_tables.HOST_PROPERTIES,
+            network_tables.NETWORK_SEGMENT_PROPERTIES,
         ):
             values = {'private': True} if 'private' in table.c else {'generation': 1}
             connection.execute(

@@ -13,7 +13,7 @@ from climate_core import conf as configuration
 from climate_core.api import app, errors
 from climate_core.cmd import manage
 from climate_core.cmd.manage import serve
-from climate_core.lease import feeds
+from climate_core.db import feeds
 
 TOKEN = feeds.create_token()
 

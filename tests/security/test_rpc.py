@@ -81,7 +81,7 @@ def things() -> Things:
 def run(tmp_path: pathlib.Path, things: Things) -> Iterator[Callable[..., Manager]]:
     url = f'sqlite:///{tmp_path}/manager.sqlite'
     database = Database(configure(url))
-    tables.METADATA.create_all(database.engine)
+    tables.load_metadata().create_all(database.engine)
     database.dispose()
     running: list[Manager] = []
 

@@ -8,14 +8,15 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from climate_core.cloud import Cloud, placement
+from climate_core.cloud import Cloud
 from climate_core.context import RequestContext
 from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
+from climate_hosts import hosts, placement
 from climate_hosts.conf import hosts as conf_group
+from climate_hosts.conf import power as power_group
 from climate_hosts.db import hosts as db
-from climate_hosts.domain import hosts
 from climate_hosts.operations.hosts import HostOperations
 from tests.support import leases as build
 from tests.support.fakes import cloud_server, hypervisors, leases, settings
@@ -59,7 +60,8 @@ class EnrolledHosts:
         self.state = fake.state
         self.database = database
         self.conf = settings.conf(fake.url)
-        self.conf.register_opts(conf_group.OPTS, group=conf_group.GROUP)
+        for section in (conf_group, power_group):
+            self.conf.register_opts(section.OPTS, group=section.GROUP)
         if lanes is not None:
             self.conf.set_override('lanes_per_host', lanes, group=conf_group.GROUP)
         self.cloud = Cloud(self.conf)
@@ -76,7 +78,7 @@ class EnrolledHosts:
 
     def read(self, number: int = 0) -> hosts.Host:
         """Read the first host, or another."""
-        return self.database.read(db.get, self.ids[number])
+        return self.database.read(db.HOSTS.get, self.ids[number])
 
     def hypervisor(self, number: int = 0) -> dict[str, Any]:
         """Return the record of a host in the cloud, which may be changed."""

@@ -8,7 +8,8 @@ from oslo_config import cfg
 
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_hosts.cloud.power.base import PowerDriver, PowerError
+from climate_hosts.db import tables as host_tables
+from climate_hosts.power.drivers import PowerDriver, PowerError
 from tests.support.fakes import hypervisors
 from tests.support.fakes.state import State
 
@@ -67,6 +68,6 @@ def read_told(database: Database) -> list[tuple[str, str | None]]:
 def read_sleeps(database: Database) -> list[tuple[Any, ...]]:
     """Return the names of the hosts that slept, from when and until when."""
     with database.reader() as session:
-        row = tables.HOST_SLEEPS.c
+        row = host_tables.HOST_SLEEPS.c
         query = sa.select(row.hypervisor_hostname, row.start, row.end).order_by(row.id)
         return [tuple(each) for each in session.execute(query)]

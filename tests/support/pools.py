@@ -1,42 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work on the events of a scheduler without their steps."""
+"""Change in Placement what Climate does not change by itself."""
 
-from collections.abc import Callable, Sequence
-from concurrent import futures
+from typing import Any
 
-from climate_core.db.due_events import DueEvent
-from climate_core.engine.bulkhead import ServiceBulkhead
-from climate_core.engine.event_pool import Ended
-from climate_core.engine.event_steps import WorkResult
+from climate_common import lanes
+from climate_hosts import placement
 
 
-class WholeEvents:
-    """Run each event from its beginning to its end in one thread.
-
-    :param run: works on one
-    :param workers: how many threads, and events at the same time
-    """
-
-    def __init__(self, run: Callable[[DueEvent], WorkResult], workers: int) -> None:
-        self.bulkhead = ServiceBulkhead(workers, 100)
-        self.places = workers
-        self._run = run
-        self._pool = futures.ThreadPoolExecutor(workers)
-
-    def begin(self, batch: Sequence[DueEvent], ended: Ended) -> None:
-        for each in batch:
-            self._pool.submit(self._work, each, ended)
-
-    def stop(self) -> None:
-        """All that has begun goes on."""
-
-    def close(self) -> None:
-        self._pool.shutdown(wait=False)
-
-    def _work(self, due: DueEvent, ended: Ended) -> None:
-        try:
-            result = self._run(due)
-        except BaseException as exc:
-            ended(due, None, exc)
-            raise
-        ended(due, result, None)
+def isolate(conn: Any, provider_id: str, is_isolated: bool = True) -> None:
+    """Put a host into the aggregate of the pools, or take it out."""
+    part = placement.ProviderPart(conn, f'/resource_providers/{provider_id}/aggregates')
+    for present in part:
+        others = {*present['aggregates']} - {lanes.POOL}
+        part.put({'aggregates': sorted(others | {lanes.POOL} if is_isolated else others)})

@@ -180,7 +180,7 @@ class World:
 
     def _create(self) -> None:
         if not sa.inspect(self.database.engine).has_table('leases'):
-            tables.METADATA.create_all(self.database.engine)
+            tables.load_metadata().create_all(self.database.engine)
 
     def new_executor(self, claims: Claims | None = None, **given: Any) -> SingleExecutor:
         return SingleExecutor(

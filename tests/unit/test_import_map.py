@@ -124,7 +124,8 @@ def test_domain_imports_nothing_that_does_io() -> None:
         'climate_core.lease',
         'climate_core.plugins.common_pool',
         'climate_common',
-        'climate_hosts.domain',
+        'climate_hosts.hosts',
+        'climate_hosts.power.states',
         'climate_networks.units',
     )
     wrong = {

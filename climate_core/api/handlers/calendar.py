@@ -175,10 +175,10 @@ def _capacity(
             'to: must be earlier, or capacity false: there are too many promises in this time.',
             field='to',
         )
-    is_visible = policy.visibility_check(context, sees_all)
-    units = [unit for unit in rows[0] if is_visible(unit.access)]
+    viewer = policy.viewer(context, sees_all)
+    units = [unit for unit in rows[0] if viewer.sees(unit.access)]
     _check_properties(names, units, sees_all)
-    promises = [promise for promise in rows[1] if is_visible(promise.units.access)]
+    promises = [promise for promise in rows[1] if viewer.sees(promise.units.access)]
     span = microseconds.to_microseconds(since), microseconds.to_microseconds(until)
     return [_series(series, names) for series in capacity.build_series(units, promises, *span)]
 

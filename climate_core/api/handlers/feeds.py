@@ -14,9 +14,8 @@ from climate_core.api import calendar_feed, policy
 from climate_core.api.request import Backend, Request, answer, set_digest_etag
 from climate_core.api.schemas import calendar as schema
 from climate_core.context import RequestContext
-from climate_core.db import feeds as db
-from climate_core.db import listing, reservations
-from climate_core.lease import feeds, model, views
+from climate_core.db import feeds, listing, reservations
+from climate_core.lease import model, views
 
 #: The path of the contents of a feed.
 PATH: Final = '/v1/leases.ics'
@@ -29,7 +28,7 @@ MAX_LEASES: Final = 1000
 def list_(backend: Backend, request: Request) -> webob.Response:
     """List the feeds that the user has in the project of the token, without what opens them."""
     user_id, project_id = _owner(backend, request, policies.GET_FEEDS)
-    stored = backend.database.read(db.of_user, user_id, project_id)
+    stored = backend.database.read(feeds.of_user, user_id, project_id)
     return answer(200, {'feeds': [_shown(feed) for feed in stored]})
 
 
@@ -42,7 +41,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     _owner(backend, request, policies.CREATE_FEED)
     token = backend.manager.create_feed(request.context, request.read_body(schema.CREATE_FEED))
     made = feeds.parse_token(token)
-    stored = made and backend.database.read(db.find, made.feed_id)
+    stored = made and backend.database.read(feeds.find, made.feed_id)
     if not stored:
         raise exceptions.Conflict('The feed was deleted while it was made. Create another one.')
     query = urllib.parse.urlencode({'token': token})
@@ -53,7 +52,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
 def delete(backend: Backend, request: Request, feed_id: str) -> webob.Response:
     """Delete a feed: nobody can read it from now on."""
     context = request.context
-    stored = backend.database.read(db.find, feed_id)
+    stored = backend.database.read(feeds.find, feed_id)
     target = {} if stored is None else {'user_id': stored.user_id, 'project_id': stored.project_id}
     if stored is None or not policy.allows(
         backend.enforcer, context, policies.DELETE_FEED, target
@@ -71,7 +70,7 @@ def read(backend: Backend, request: Request) -> webob.Response:
     It may be as old as ``[api] feed_seconds``.
     """
     token = _token(request)
-    stored = token and backend.database.read(db.find, token.feed_id)
+    stored = token and backend.database.read(feeds.find, token.feed_id)
     if token is None or not token.opens(stored) or not stored:
         raise exceptions.FeedNotFound(
             'token: opens no feed: it was deleted, or the URL is not whole.', field='token'

@@ -3,17 +3,12 @@
 
 from typing import Any, Final
 
-from climate_common import durations, limits
+from climate_common import lease_fields, limits
+from climate_common.lease_fields import Field
 from climate_core.api.schemas import common, reservations
 from climate_core.db import listing
 from climate_core.lease import events, history, states
 
-#: python-climateclient sends null for an omitted field.
-_BEFORE_END: dict[str, Any] = {
-    **common.DATE,
-    'type': ['string', 'null'],
-    'description': 'When the coming end is told. ' + common.DATE['description'],
-}
 _EVENT: dict[str, Any] = {
     **common.closed(
         {
@@ -32,23 +27,6 @@ _EVENT: dict[str, Any] = {
     'oneOf': [{'required': ['time']}, {'required': ['event_date']}],
 }
 
-_DATES: dict[str, Any] = {
-    'start_date': common.DATE,
-    'end_date': common.DATE,
-    'before_end_date': _BEFORE_END,
-    'before_end_notification': {
-        **_BEFORE_END,
-        'description': 'Another name of before_end_date.',
-    },
-}
-
-_DURATION: dict[str, Any] = {
-    'type': ['integer', 'string'],
-    'minimum': 1,
-    'minLength': 1,
-    'maxLength': limits.TIME_LENGTH,
-    'description': f'How long the lease lasts, in place of end_date: {durations.FORMS}.',
-}
 _WEBHOOK: dict[str, Any] = {
     **common.closed(
         {
@@ -79,76 +57,105 @@ _WEBHOOK: dict[str, Any] = {
         ('url', 'secret'),
     ),
     'type': ['object', 'null'],
-    'description': 'Where the lease tells what happens to it.',
 }
-#: How a lease starts, and its notices.
-OPTIONS: dict[str, Any] = {
-    'start_policy': {
+_SHOWN_EVENT: dict[str, Any] = common.closed(
+    {
+        'id': common.UUID,
+        'lease_id': common.UUID,
+        'event_type': {'type': 'string'},
+        'time': common.ANSWERED_DATE,
+        'status': {'type': 'string', 'enum': [str(each) for each in states.EventStatus]},
+        'status_reason': common.REASON,
+        'created_at': common.STAMP,
+        'updated_at': common.STAMP,
+    }
+)
+
+_SHOWN_WEBHOOK: dict[str, Any] = {
+    **common.closed(
+        {'url': {'type': 'string'}, 'events': {'type': 'array', 'items': {'type': 'string'}}}
+    ),
+    'type': ['object', 'null'],
+}
+
+_SECONDS: dict[str, Any] = {
+    'type': 'array',
+    'maxItems': limits.START_NOTICES,
+    'items': {'type': 'integer', 'minimum': 1, 'maximum': limits.LONGEST_START_NOTICE},
+}
+#: A type of a field -> its schema in requests and in responses.
+_TYPES: dict[str, dict[str, Any]] = {
+    lease_fields.TEXT: {'type': 'string'},
+    lease_fields.UUID: common.UUID,
+    lease_fields.STATUS: {
         'type': 'string',
-        'enum': [str(each) for each in states.StartPolicy],
-        'description': 'manual: at its start the lease waits until its user starts it.',
+        'enum': [str(status) for status in states.LeaseStatus],
     },
-    'before_start': {
-        'type': 'array',
-        'maxItems': limits.START_NOTICES,
-        'items': {'type': 'integer', 'minimum': 1, 'maximum': limits.LONGEST_START_NOTICE},
-        'description': 'How many seconds before its start the lease is told to start soon.',
+    lease_fields.CHOICE: {'type': 'string'},
+    lease_fields.INTEGER: {'type': 'integer'},
+    lease_fields.BOOLEAN: {'type': 'boolean'},
+    lease_fields.SECONDS: _SECONDS,
+}
+#: The types that differ in requests.
+_SENT_TYPES: dict[str, dict[str, Any]] = {
+    **_TYPES,
+    lease_fields.TEXT: {'type': 'string', 'pattern': limits.json_pattern(limits.STORED_PATTERN)},
+    lease_fields.DATE: common.DATE,
+    lease_fields.DURATION: {
+        'type': ['integer', 'string'],
+        'minimum': 1,
+        'minLength': 1,
+        'maxLength': limits.TIME_LENGTH,
     },
-    'webhook': _WEBHOOK,
+    lease_fields.WEBHOOK: _WEBHOOK,
+    lease_fields.EVENTS: {'type': 'array', 'maxItems': limits.EVENTS, 'items': _EVENT},
+    lease_fields.RESERVATIONS: {'type': 'array', 'maxItems': limits.RESERVATIONS},
 }
-_KIND: dict[str, Any] = {
-    'type': 'string',
-    'enum': [str(each) for each in states.LeaseKind],
-    'description': 'immediate: all is held, or promised, at once. scheduled: the calendar '
-    'promises it for its time. retry: it waits until there is enough. best_effort: shared hosts '
-    'are emptied for it if there is not.',
-}
-_PRIORITY: dict[str, Any] = {
-    'type': 'integer',
-    'minimum': 0,
-    'maximum': limits.PRIORITY,
-    'description': 'Of the leases that wait, those with a higher one come first. By default 0.',
+_SHOWN_TYPES: dict[str, dict[str, Any]] = {
+    **_TYPES,
+    lease_fields.DATE: common.ANSWERED_DATE,
+    lease_fields.STAMP: common.STAMP,
+    lease_fields.WEBHOOK: _SHOWN_WEBHOOK,
+    lease_fields.EVENTS: {'type': 'array', 'items': _SHOWN_EVENT},
+    lease_fields.RESERVATIONS: {'type': 'array', 'items': reservations.SHOWN},
 }
 
-_PREEMPTIBLE: dict[str, Any] = {
-    'type': 'boolean',
-    'description': 'Whether leases that are not preemptible may take what it has, or is promised, '
-    'when there is not enough for them; it waits then. By default false.',
-}
 
+def _schema_of(field: Field, types: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Return the schema of a field.
+
+    :param types: of requests, or of responses
+    """
+    schema = {**types[field.type]}
+    if field.nullable and isinstance(schema['type'], str):
+        schema['type'] = [schema['type'], 'null']
+    if field.choices:
+        schema['enum'] = list(field.choices)
+    if field.type == lease_fields.TEXT and types is _SENT_TYPES:
+        schema['maxLength'] = field.maximum
+    if field.type == lease_fields.INTEGER:
+        schema['minimum'] = field.minimum
+        if field.maximum != lease_fields.LARGEST:
+            schema['maximum'] = field.maximum
+    return {**schema, 'description': field.description} if field.description else schema
+
+
+def _properties(request: str) -> dict[str, Any]:
+    """Return the properties of a request."""
+    fields = lease_fields.set_by(request)
+    properties = {field.name: _schema_of(field, _SENT_TYPES) for field in fields}
+    return properties | {'name': limits.NAME_SCHEMA}
+
+
+_CREATE_PROPERTIES = _properties(lease_fields.CREATE)
 CREATE: dict[str, Any] = {
     **common.closed(
         {
-            'id': {
-                **common.UUID,
-                'description': 'Chosen by the client, so that a repeated request makes one lease.',
-            },
-            'name': limits.NAME_SCHEMA,
-            **_DATES,
-            'duration': _DURATION,
-            **OPTIONS,
-            'kind': _KIND,
-            'max_retries': {
-                'type': 'integer',
-                'minimum': 1,
-                'maximum': limits.RETRIES,
-                'description': 'How often a lease of the kind retry is tried again at most.',
-            },
-            'priority': _PRIORITY,
-            'preemptible': _PREEMPTIBLE,
-            'best_effort_timeout': {
-                'type': 'integer',
-                'minimum': 1,
-                'maximum': limits.BEST_EFFORT_SECONDS,
-                'description': 'Seconds in which hosts must be empty for a lease of the kind '
-                'best_effort.',
-            },
+            **_CREATE_PROPERTIES,
             'reservations': {
-                'type': 'array',
-                'maxItems': limits.RESERVATIONS,
+                **_CREATE_PROPERTIES['reservations'],
                 'items': reservations.CREATE,
             },
-            'events': {'type': 'array', 'maxItems': limits.EVENTS, 'items': _EVENT},
         },
         ('name',),
     ),
@@ -170,97 +177,26 @@ CREATE_QUERY: dict[str, Any] = {
     },
 }
 
+_UPDATE_PROPERTIES = _properties(lease_fields.UPDATE)
 UPDATE: dict[str, Any] = common.closed(
     {
-        'name': limits.NAME_SCHEMA,
-        **_DATES,
-        'duration': _DURATION,
-        **OPTIONS,
-        'priority': _PRIORITY,
+        **_UPDATE_PROPERTIES,
         'reservations': {
-            'type': 'array',
-            'maxItems': limits.RESERVATIONS,
+            **_UPDATE_PROPERTIES['reservations'],
             'items': reservations.LISTED_CHANGE,
             'description': 'Those of the lease that change, each with what changes.',
         },
         'events': {
-            'type': 'array',
-            'maxItems': limits.EVENTS,
-            'items': _EVENT,
+            **_UPDATE_PROPERTIES['events'],
             'description': 'In place of those that were given before.',
         },
-        'partial': {
-            'type': 'boolean',
-            'default': False,
-            'description': 'With a later end: extend what can be extended. What the calendar does '
-            'not promise any longer keeps the end that it had, and leaves the lease then. It is '
-            'refused if nothing of the lease could be extended.',
-        },
-        'generation': {
-            'type': 'integer',
-            'minimum': 0,
-            'description': 'Refuse with 409 if the lease has another generation by now.',
-        },
     }
 )
-
-_SHOWN_EVENT: dict[str, Any] = common.closed(
-    {
-        'id': common.UUID,
-        'lease_id': common.UUID,
-        'event_type': {'type': 'string'},
-        'time': common.ANSWERED_DATE,
-        'status': {'type': 'string', 'enum': [str(each) for each in states.EventStatus]},
-        'status_reason': common.REASON,
-        'created_at': common.STAMP,
-        'updated_at': common.STAMP,
-    }
-)
-
-_ANSWERED_OR_NULL: dict[str, Any] = {**common.ANSWERED_DATE, 'type': ['string', 'null']}
-_SHOWN_WEBHOOK: dict[str, Any] = {
-    **common.closed(
-        {'url': {'type': 'string'}, 'events': {'type': 'array', 'items': {'type': 'string'}}}
-    ),
-    'type': ['object', 'null'],
-}
 
 SHOWN: dict[str, Any] = common.closed(
     {
-        'id': common.UUID,
-        'name': {'type': 'string'},
-        'user_id': {'type': 'string'},
-        'project_id': {'type': 'string'},
-        'start_date': common.ANSWERED_DATE,
-        'end_date': common.ANSWERED_DATE,
-        'before_end_date': _ANSWERED_OR_NULL,
-        'kind': _KIND,
-        'retries_left': {
-            'type': ['integer', 'null'],
-            'description': 'How often a lease that waits is tried again; also while the servers '
-            'of one of the kind retry are being made.',
-        },
-        'priority': _PRIORITY,
-        'preemptible': _PREEMPTIBLE,
-        'queue_position': {
-            'type': ['integer', 'null'],
-            'description': 'How many leases, with it, come first of those that wait.',
-        },
-        'next_retry_at': {
-            **_ANSWERED_OR_NULL,
-            'description': 'When a lease that waits is tried again at the latest.',
-        },
-        'start_policy': OPTIONS['start_policy'],
-        'before_start': OPTIONS['before_start'],
-        'webhook': _SHOWN_WEBHOOK,
-        'status': {'type': 'string', 'enum': [str(each) for each in states.LeaseStatus]},
-        'status_reason': common.REASON,
-        'degraded': {'type': 'boolean', 'description': 'A resource is gone, the others go on.'},
-        'generation': {'type': 'integer', 'description': 'Counts the changes of the lease.'},
-        'created_at': common.STAMP,
-        'updated_at': common.STAMP,
-        'reservations': {'type': 'array', 'items': reservations.SHOWN},
-        'events': {'type': 'array', 'items': _SHOWN_EVENT},
+        field.name: _schema_of(field, _SHOWN_TYPES)
+        for field in lease_fields.shown_in(lease_fields.API)
     }
 )
 DRY_RUN: dict[str, Any] = common.envelope(
@@ -281,7 +217,8 @@ DRY_RUN: dict[str, Any] = common.envelope(
                 'description': 'All reasons for a rejection, as errors are answered.',
             },
             'available_from': {
-                **_ANSWERED_OR_NULL,
+                **common.ANSWERED_DATE,
+                'type': ['string', 'null'],
                 'description': 'The earliest start that would be accepted, if that is known.',
             },
             'start_date': common.ANSWERED_DATE,

@@ -44,9 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
     words = sys.argv[1:] if argv is None else argv
-    conf = startup_errors.parse_or_exit(
-        'climate-manage', lambda: configuration.load(words, cli=[command()])
-    )
+    with startup_errors.exit_if_invalid('climate-manage'):
+        conf = configuration.load(words, cli=[command()])
     # Standard output is for the answers. The steps of Alembic are not logged.
     conf.set_default('use_stderr', True)
     conf.set_default('default_log_levels', [*log.get_default_log_levels(), 'alembic=WARN'])

@@ -13,10 +13,9 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.api.handlers import feeds as handler
-from climate_core.db import tables
+from climate_core.db import feeds, tables
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import Database
-from climate_core.lease import feeds
 from climate_core.lease.events import end
 from tests.functional.api import world
 from tests.support import calendars

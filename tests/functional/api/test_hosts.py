@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 from oslo_config import cfg
 
-from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_hosts.operations import host_power
+from climate_hosts.db import tables as host_tables
+from climate_hosts.power import transitions
 from tests.functional.api import world
 from tests.functional.api.gabbi_files import HERE, run_file
 from tests.support import hosts
@@ -107,7 +107,7 @@ def test_host_is_kept_on_and_shows_its_power(application: Any, database: Databas
     assert ask(application, 'PUT', '/v1/os-hosts/1', {'extra_one': '1'})['host']['kept_on'] is True
     changed = ask(application, 'PUT', '/v1/os-hosts/1', {'values': {'kept_on': 'False'}})['host']
     assert changed['kept_on'] is False
-    database.write(host_power.start_sleep, 1, datetime.timedelta(0))
+    database.write(transitions.start_sleep, 1, datetime.timedelta(0))
     assert ask(application, 'GET', '/v1/os-hosts/1')['host']['power'] == 'falling_asleep'
     refused = ask(application, 'DELETE', '/v1/os-hosts/1', None, 409)
     assert refused['error_name'] == 'host.changing'
@@ -126,7 +126,7 @@ def test_usage_of_hosts_that_slept(
     row = {'unit_id': 7, 'hypervisor_hostname': 'cn7', 'start': start}
     with database.writer() as session:
         ended = {**row, 'end': start + datetime.timedelta(hours=2)}
-        session.execute(sa.insert(tables.HOST_SLEEPS).values(ended))
+        session.execute(sa.insert(host_tables.HOST_SLEEPS).values(ended))
     path = '/v1/os-hosts/usage?start=2026-01-01T11:00:00Z&end=2026-01-02T00:00:00Z'
     shown = {
         'hypervisor_hostname': 'cn7',

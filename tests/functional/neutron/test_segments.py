@@ -7,7 +7,7 @@ import pytest
 from neutron_lib.plugins import directory
 
 from climate_core import exceptions
-from climate_networks import checks
+from climate_networks import operations
 from tests.conformance.network_world import FIRST, PHYSICAL, SEGMENTS, Networks
 from tests.functional.neutron.base import NeutronTest
 
@@ -50,7 +50,9 @@ class TestUnknownSegments(NeutronTest):
     def test_ranges_are_not_seen_without_the_plugin(self):
         assert self.world.register(segment_id=150)
         assert (
-            checks.find_unsafe_segments(self.world.engine.database, self.world.cloud.service())
+            operations.SegmentCheck().find_problems(
+                self.world.engine.database, self.world.cloud.service()
+            )
             == []
         )
 
@@ -84,9 +86,9 @@ class TestRanges(TestUnknownSegments):
 
     def test_check_tells_which_segments_neutron_chooses_by_now(self):
         conn, database = self.world.cloud.service(), self.world.engine.database
-        assert checks.find_unsafe_segments(database, conn) == []
+        assert operations.SegmentCheck().find_problems(database, conn) == []
         self.range(FIRST, 299, shared=True)
         for roles in (['admin'], ['service']):
             self.neutron.roles = roles
-            told = checks.find_unsafe_segments(database, conn)
+            told = operations.SegmentCheck().find_problems(database, conn)
             assert [each.split()[1] for each in told] == [str(each) for each in SEGMENTS]

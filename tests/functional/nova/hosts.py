@@ -11,10 +11,10 @@ from keystoneauth1 import plugin
 from keystoneauth1 import session as ks_session
 
 from climate_core import conf as configuration
-from climate_core.cloud import placement
 from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
 from climate_core.db import tables
+from climate_hosts import placement
 from climate_hosts.operations.hosts import HostOperations
 from tests.functional.nova.base import NovaTest
 from tests.support.fakes import leases

@@ -11,11 +11,12 @@ import sqlalchemy as sa
 from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import placement
-from climate_core.db import calendar, tables
+from climate_core.db import calendar
 from climate_core.db import usage as db_usage
 from climate_core.lease import usage
 from climate_hosts.db import hosts as db
-from climate_hosts.operations import host_evacuation, shared_hosts
+from climate_hosts.db import tables as host_tables
+from climate_hosts.operations import evacuation, shared_hosts
 from climate_hosts.operations.shared_hosts import SharedHostReturner
 from climate_hosts.watch.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
@@ -38,7 +39,7 @@ class BestEffortTest(HostLeasesTest):
         super().setUp()
         self.world.operations.host_evacuation.planner.cloud = self.cloud
         self.conf.set_override('spare_servers', 0, group='queue')
-        self.shared = SharedHostReturner(self.world.database, self.cloud.service)
+        self.shared = SharedHostReturner(self.world.database, self.cloud)
         for host in self.SHARED:
             self.enrol(host, shared=True)
 
@@ -197,7 +198,7 @@ class TestBestEffort(BestEffortTest):
         steps = self.world.operations.host_evacuation
         self.world.database.write(shared_hosts.release_from_lease, host.id, lease.id)
         with pytest.raises(exceptions.Transient):
-            host_evacuation.grant(steps.queue, self.world.lease(lease.id), [host.id])
+            evacuation.grant(steps.queue, self.world.lease(lease.id), [host.id])
         assert self.world.lease(lease.id).status == 'IN_PROGRESS'
         self.assert_given_back()
 
@@ -278,11 +279,13 @@ class TestTwoShared(BestEffortTest):
         lease = self.ask()
         assert self.host('host1').emptied_for == lease.id
         with self.world.database.writer() as session:
-            row = sa.update(tables.HOSTS).where(tables.HOSTS.c.hypervisor_hostname == 'host1')
+            row = sa.update(host_tables.HOSTS).where(
+                host_tables.HOSTS.c.hypervisor_hostname == 'host1'
+            )
             session.execute(row.values(provider_id=str(uuid.uuid4())))
         self.world.run_until_idle()
         # Whose host it was is none of its user's business.
-        assert self.world.lease(lease.id).status_reason == host_evacuation._HOST_REPLACED
+        assert self.world.lease(lease.id).status_reason == evacuation._HOST_REPLACED
         lease = self.went_on(lease)
         assert (lease.status, self.hosts_of(lease)) == ('ACTIVE', {'host2'})
         self.shared.poll()

@@ -6,9 +6,10 @@ from nova import objects
 from nova.scheduler import utils
 
 from climate_core import exceptions
-from climate_core.cloud import flavors, placement
+from climate_core.cloud.placement import PLACEMENT
 from climate_core.plugins.common_pool import flavor_demand
 from climate_core.plugins.server.host_capacity import CommonHostCapacity
+from climate_hosts import placement, private_flavors
 from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.watch.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
@@ -108,7 +109,9 @@ class TestFlavorsWithinStacks(HostLeasesTest):
     def test_private_flavor_is_known_by_its_name_and_by_its_id(self):
         """The preview of a stack names it as the template does."""
         conn, name = self.cloud.service(), 'private'
-        flavors.create_private(conn, flavors.PrivateFlavor(name, 2, 512, 1), {}, ())
+        private_flavors.create_private(
+            conn, private_flavors.PrivateFlavor(name, 2, 512, 1), {}, ()
+        )
         listed = self.admin_api.api_get('/flavors/detail').body['flavors']
         assert name not in {each['id'] for each in listed}
         wanted = {'flavorRef': name, 'block_device_mapping_v2': []}
@@ -131,15 +134,16 @@ class TestFlavorsOfCapacity(HostLeasesTest):
         super().setUp()
         conn = self.cloud.service()
         for path in ('/resource_classes/CUSTOM_GOLD', '/traits/CUSTOM_FAST'):
-            placement.PLACEMENT.request(conn, 'PUT', path)
-        self._give('traits', lambda found: {'traits': [*found['traits'], 'CUSTOM_FAST']})
-        gold = {'CUSTOM_GOLD': {'total': 3}}
-        self._give('inventories', lambda found: {'inventories': {**found['inventories'], **gold}})
+            PLACEMENT.request(conn, 'PUT', path)
+        path = f'/resource_providers/{self.provider("host2")}'
+        traits = placement.ProviderPart(conn, f'{path}/traits')
+        for found in traits:
+            traits.put({'traits': [*found['traits'], 'CUSTOM_FAST']})
+        inventories = placement.ProviderPart(conn, f'{path}/inventories')
+        for found in inventories:
+            gold = {'CUSTOM_GOLD': {'total': 3}}
+            inventories.put({'inventories': {**found['inventories'], **gold}})
         HostRefresher(self.conf, self.world.database, self.cloud).refresh()
-
-    def _give(self, part, change):
-        path = f'/resource_providers/{self.provider("host2")}/{part}'
-        placement.update_provider(self.cloud.service(), path, change)
 
     def _lease(self, amount, **extra_specs):
         flavor = self.flavor['id']

@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 
 from climate_common import lanes
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.watch import isolation as host_checks
 from climate_hosts.watch.refresh import HostRefresher

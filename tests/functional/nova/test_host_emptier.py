@@ -8,8 +8,8 @@ import pytest
 from climate_common import lanes
 from climate_core import exceptions
 from climate_hosts.db import hosts as db
-from climate_hosts.domain.hosts import State
-from climate_hosts.operations.host_drainer import HostDrainer
+from climate_hosts.hosts import State
+from climate_hosts.operations.draining import HostDrainer
 from climate_hosts.watch.repair import HostRepair
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.functional.nova.hosts import Crash
@@ -26,7 +26,7 @@ class TestHostEmptier(HostLeasesTest):
     def setUp(self):
         super().setUp()
         self.conf.set_override('spare_servers', 0, group='queue')
-        self.emptier = HostDrainer(self.conf, self.world.database, self.cloud.service)
+        self.emptier = HostDrainer(self.conf, self.world.database, self.cloud)
 
     def boot_on(self, host):
         """Boot an ordinary server that may be moved away again."""

@@ -7,7 +7,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.repair.listener import ComputeEndpoint
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.watch.failures import HostWatch

@@ -8,7 +8,7 @@ import pytest
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.cloud import placement
+from climate_hosts import placement
 from tests.functional.nova.host_leases import HostLeasesTest
 
 #: The message to nova-compute that deletes a server.

@@ -5,11 +5,11 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import flavors, placement
+from climate_core.cloud import flavors
 from climate_core.db import usage as db_usage
 from climate_core.lease import usage, views
 from climate_core.operations import shrink as operations
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.plugins.host import HostPlugin

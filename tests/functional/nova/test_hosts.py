@@ -6,8 +6,8 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import errors, placement
-from climate_hosts.cloud import lane_providers
+from climate_core.cloud import errors
+from climate_hosts import lane_providers, placement
 from climate_hosts.db import hosts as db
 from tests.functional.nova.hosts import Crash, HostsTest, use_nodes
 
@@ -22,7 +22,7 @@ class TestEnrol(HostsTest):
     def test_host_gets_closed_lanes_and_keeps_out_ordinary_servers(self):
         foreign = '11111111-1111-4111-8111-111111111111'
         self.set_aggregates(foreign)
-        host = self.database.read(db.get, self.enrol(extra={'gpu': 'True', 'rack': '7'}))
+        host = self.database.read(db.HOSTS.get, self.enrol(extra={'gpu': 'True', 'rack': '7'}))
         assert (host.hypervisor_hostname, host.service_name) == ('host1', 'host1')
         assert self.aggregates() == {foreign, lanes.POOL}
         assert self.lanes_of('host1') == LANES
@@ -34,7 +34,7 @@ class TestEnrol(HostsTest):
 
     def test_unit_has_what_nova_and_placement_say_and_numbers_are_numbers(self):
         self.set_ratio('VCPU', 4.0)
-        host = self.database.read(db.get, self.enrol(extra={'rack': '7', 'gpu': 'True'}))
+        host = self.database.read(db.HOSTS.get, self.enrol(extra={'rack': '7', 'gpu': 'True'}))
         assert host.capacity == {'vcpus': 8, 'memory_mb': 8192 - 512, 'disk_gb': 1028}
         unit = self.unit(host.id)
         assert unit['lanes'] == len(LANES)
@@ -148,7 +148,7 @@ class TestNodes(HostsTest):
         with pytest.raises(exceptions.UnknownHost, match=r'several nodes.*: node1, node2'):
             self.enrol()
         for name in self.NODES:
-            host = self.database.read(db.get, self.enrol(name))
+            host = self.database.read(db.HOSTS.get, self.enrol(name))
             assert (host.hypervisor_hostname, host.service_name) == (name, 'host1')
 
 
@@ -157,20 +157,20 @@ class TestNode(TestNodes):
 
     def test_each_node_of_a_service_is_a_host(self):
         """The name of the service is enough."""
-        host = self.database.read(db.get, self.enrol())
+        host = self.database.read(db.HOSTS.get, self.enrol())
         assert host.hypervisor_hostname == 'node1.example'
 
 
 class TestLeave(HostsTest):
     def test_host_is_given_back_and_can_come_again(self):
         before = self.aggregates()
-        host = self.database.read(db.get, self.enrol())
+        host = self.database.read(db.HOSTS.get, self.enrol())
         self.operations.delete_host(self.context, host.id)
         assert self.aggregates() == before
         assert self.candidates(ORDINARY) == {self.provider('host1'), self.provider('host2')}
         with pytest.raises(exceptions.HostNotFound):
-            self.database.read(db.get, host.id)
-        again = self.database.read(db.get, self.enrol())
+            self.database.read(db.HOSTS.get, host.id)
+        again = self.database.read(db.HOSTS.get, self.enrol())
         assert again.lane_ids == host.lane_ids
         assert again.id != host.id
 
@@ -181,7 +181,7 @@ class TestLeave(HostsTest):
             try:
                 self.operations.delete_host(self.context, host_id)
             except Crash:
-                assert self.database.read(db.get, host_id)
+                assert self.database.read(db.HOSTS.get, host_id)
                 # One that was given back has the servers of everybody.
                 if lanes.POOL not in self.aggregates():
                     self.claim(self.provider(), {'VCPU': 1})
@@ -191,7 +191,7 @@ class TestLeave(HostsTest):
         assert lanes.POOL not in self.aggregates()
 
     def test_open_lane_is_closed(self):
-        host = self.database.read(db.get, self.enrol())
+        host = self.database.read(db.HOSTS.get, self.enrol())
         lane_providers.set_lane_aggregates(self.cloud.service(), host.lane_ids[0], [AGGREGATE])
         lane_providers.set_slots(self.cloud.service(), host.lane_ids[0], 2, is_open=True)
         self.operations.delete_host(self.context, host.id)
@@ -204,7 +204,7 @@ class TestLeave(HostsTest):
         with pytest.raises(exceptions.HostInUse):
             self.operations.delete_host(self.context, host_id)
         assert lanes.POOL in self.aggregates()
-        assert self.database.read(db.get, host_id).available
+        assert self.database.read(db.HOSTS.get, host_id).available
 
     def test_server_that_comes_meanwhile_has_the_host_stay_as_it_was(self):
         host_id = self.enrol()
@@ -218,7 +218,7 @@ class TestLeave(HostsTest):
         with pytest.raises(exceptions.HostInUse):
             self.operations.delete_host(self.context, host_id)
         assert lanes.POOL in self.aggregates()
-        assert self.database.read(db.get, host_id).available
+        assert self.database.read(db.HOSTS.get, host_id).available
 
     def test_host_that_nova_has_no_more_leaves(self):
         host_id = self.enrol()
@@ -232,7 +232,7 @@ class TestLane(HostsTest):
     def setUp(self):
         super().setUp()
         self.conn = self.cloud.service()
-        host = self.database.read(db.get, self.enrol())
+        host = self.database.read(db.HOSTS.get, self.enrol())
         self.lane_id = host.lane_ids[0]
 
     def test_open_lane_lets_its_reservation_in(self):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of the servers of a preemptible lease whose hosts another lease needs."""
 
-from climate_core.cloud import placement
+from climate_hosts import placement
 from tests.functional.nova.host_leases import HostLeasesTest
 from tests.support.created import get_id
 from tests.support.world import user

@@ -4,7 +4,7 @@
 import fixtures
 
 from climate_common import lanes
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.plugins.lane_plugin import lane_of
 from climate_hosts.watch.repair import HostRepair

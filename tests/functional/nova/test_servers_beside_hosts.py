@@ -5,7 +5,7 @@ from unittest import mock
 
 from climate_common import lanes
 from climate_core.cloud import servers
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from climate_hosts.plugins.host import HostPlugin
 from tests.functional.nova.made_servers import END, HOST, IMAGE, START, MadeServersTest
 from tests.support.world import user

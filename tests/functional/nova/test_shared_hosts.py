@@ -5,12 +5,12 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import placement
 from climate_hosts.db import hosts as db
 from climate_hosts.watch.isolation import find_problems as find_wrong
 from climate_hosts.watch.refresh import HostRefresher
 from climate_hosts.watch.repair import HostRepair
 from tests.functional.nova.host_leases import HostLeasesTest
+from tests.support import pools
 
 
 class TestLent(HostLeasesTest):
@@ -30,7 +30,7 @@ class TestLent(HostLeasesTest):
         return server
 
     def host(self):
-        return self.world.database.read(db.get, self.host_id)
+        return self.world.database.read(db.HOSTS.get, self.host_id)
 
     def test_host_with_servers_is_enrolled_and_more_may_come(self):
         assert (self.host().is_shared, self.host().is_isolated, self.paused) == (True, False, [])
@@ -84,7 +84,7 @@ class TestLent(HostLeasesTest):
         repair = HostRepair(database, conn, True)
         refresher = HostRefresher(self.conf, database, self.cloud)
         for mend in (refresher.refresh, lambda: list(repair.run())):
-            placement.update_pool_aggregate(conn, self.provider(), lambda: True)
+            pools.isolate(conn, self.provider())
             mend()
             assert lanes.POOL not in self.aggregates()
         assert list(repair.run()) == []

@@ -13,7 +13,7 @@ from climate_core.lease.request import ErrorCollector
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
-from climate_hosts.api import host_schemas
+from climate_hosts.api import schemas as host_schemas
 from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
 from climate_networks.plugins.floatingips import FloatingIpPlugin

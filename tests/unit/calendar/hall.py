@@ -36,7 +36,7 @@ class Hall:
 
     def __init__(self, url: str) -> None:
         self.database = Database(configure(url))
-        tables.METADATA.create_all(self.database.engine)
+        tables.load_metadata().create_all(self.database.engine)
         self.calendar = Calendar(self.database)
         self.now = self.database.read(sql.read_time)
         self.start = self.now.replace(microsecond=0) + 24 * HOUR

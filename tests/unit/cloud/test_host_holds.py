@@ -3,8 +3,8 @@
 
 import pytest
 
-from climate_core.cloud import errors, placement
-from climate_hosts.cloud import host_claims
+from climate_core.cloud import errors
+from climate_hosts import lane_providers, placement
 from tests.support.fakes import placement as fake_placement
 from tests.support.fakes.fixtures import database, fake
 from tests.support.hosts import EnrolledHosts
@@ -38,70 +38,70 @@ def set_memory(hosts, provider, **inventory):
 
 def test_host_is_held_once(hosts, provider):
     for _ in range(2):
-        assert host_claims.take(hosts.conn, provider)
+        assert lane_providers.claim_host(hosts.conn, provider)
     assert len(consumers(hosts, provider)) == 1
     for _ in range(2):
-        host_claims.release(hosts.conn, provider)
+        lane_providers.release_host(hosts.conn, provider)
     assert consumers(hosts, provider) == []
 
 
 def test_host_with_a_server_is_not_held(hosts, provider):
     fake_placement.add_server(hosts.state, provider, SERVER)
-    assert not host_claims.take(hosts.conn, provider)
-    host_claims.release(hosts.conn, provider)
+    assert not lane_providers.claim_host(hosts.conn, provider)
+    lane_providers.release_host(hosts.conn, provider)
     assert consumers(hosts, provider) == [SERVER]
 
 
 def test_host_that_a_server_came_to_is_not_held_any_more(hosts, provider):
     """It has no memory, so that it finds room."""
-    assert host_claims.take(hosts.conn, provider)
+    assert lane_providers.claim_host(hosts.conn, provider)
     fake_placement.add_server(hosts.state, provider, SERVER)
-    assert not host_claims.take(hosts.conn, provider)
+    assert not lane_providers.claim_host(hosts.conn, provider)
     assert consumers(hosts, provider) == [SERVER]
 
 
 def test_host_with_more_memory_than_one_allocation_may_have_is_held(hosts, provider):
     set_memory(hosts, provider, total=1000, reserved=0, allocation_ratio=2.5, max_unit=1000)
     for _ in range(2):
-        assert host_claims.take(hosts.conn, provider)
+        assert lane_providers.claim_host(hosts.conn, provider)
     found = placement.read_allocations(hosts.conn, provider).values()
     assert sorted(each['MEMORY_MB'] for each in found) == [500, 1000, 1000]
     # What was held before the capacity changed is held anew.
     set_memory(hosts, provider, total=1000, reserved=0, allocation_ratio=2.6, max_unit=1000)
-    assert host_claims.take(hosts.conn, provider)
+    assert lane_providers.claim_host(hosts.conn, provider)
     found = placement.read_allocations(hosts.conn, provider).values()
     assert sorted(each['MEMORY_MB'] for each in found) == [600, 1000, 1000]
-    host_claims.release(hosts.conn, provider)
+    lane_providers.release_host(hosts.conn, provider)
     assert consumers(hosts, provider) == []
 
 
 def test_hold_that_was_released_in_part_is_released(hosts, provider):
     set_memory(hosts, provider, total=1000, reserved=0, allocation_ratio=1.5, max_unit=1000)
-    assert host_claims.take(hosts.conn, provider)
-    first = host_claims._id(provider, 0)
+    assert lane_providers.claim_host(hosts.conn, provider)
+    first = lane_providers._id(provider, 0)
     ask = fake_placement.of(hosts.state).ask
     assert ask('DELETE', f'/allocations/{first}').status_code == 204
     assert len(consumers(hosts, provider)) == 1
-    host_claims.release(hosts.conn, provider)
+    lane_providers.release_host(hosts.conn, provider)
     assert consumers(hosts, provider) == []
 
 
 def test_host_that_needs_too_many_allocations_is_not_held(hosts, provider):
     set_memory(hosts, provider, total=4097, reserved=0, allocation_ratio=1.0, max_unit=1)
-    assert not host_claims.take(hosts.conn, provider)
+    assert not lane_providers.claim_host(hosts.conn, provider)
     assert consumers(hosts, provider) == []
 
 
 def test_host_of_which_all_is_reserved_is_not_held(hosts, provider):
     set_memory(hosts, provider, total=1000, reserved=1000)
-    assert not host_claims.take(hosts.conn, provider)
+    assert not lane_providers.claim_host(hosts.conn, provider)
 
 
 def test_node_without_memory_in_placement_is_not_held(hosts, provider):
     ask = fake_placement.of(hosts.state).ask
     path = f'/resource_providers/{provider}/inventories/MEMORY_MB'
     assert ask('DELETE', path).status_code == 204
-    assert not host_claims.take(hosts.conn, provider)
+    assert not lane_providers.claim_host(hosts.conn, provider)
 
 
 def test_claim_at_the_same_moment_wins(hosts, provider, monkeypatch):
@@ -122,10 +122,10 @@ def test_claim_at_the_same_moment_wins(hosts, provider, monkeypatch):
         return found
 
     monkeypatch.setattr(placement, 'read_allocations', late)
-    assert not host_claims.take(hosts.conn, provider)
+    assert not lane_providers.claim_host(hosts.conn, provider)
     assert consumers(hosts, provider) == [SERVER]
 
 
 def test_host_that_is_gone_is_said_so(hosts):
     with pytest.raises(errors.Gone):
-        host_claims.take(hosts.conn, SERVER)
+        lane_providers.claim_host(hosts.conn, SERVER)

@@ -6,8 +6,7 @@ import uuid
 import pytest
 
 from climate_common import lanes
-from climate_core.cloud import placement
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers, placement
 from tests.support.fakes import placement as fake_placement
 from tests.support.fakes.fixtures import database, fake
 from tests.support.hosts import EnrolledHosts

@@ -12,11 +12,10 @@ import requests
 import sushy
 
 from climate_core import conf as config
-from climate_hosts.cloud.power import base
-from climate_hosts.cloud.power.base import Machine, MachinesFile
-from climate_hosts.cloud.power.ipmi import IpmiDriver
-from climate_hosts.cloud.power.notify import NotifyDriver
-from climate_hosts.cloud.power.redfish import RedfishDriver, RedfishMachine
+from climate_hosts.power import drivers
+from climate_hosts.power.drivers import Machine, MachinesFile, NotifyDriver
+from climate_hosts.power.ipmi import IpmiDriver
+from climate_hosts.power.redfish import RedfishDriver, RedfishMachine
 from tests.support import ipmi, redfish
 from tests.support.fakes import cloud_server, hypervisors
 from tests.support.machines import FakeMachines
@@ -192,7 +191,7 @@ def test_machine_that_does_not_answer_is_trouble_without_secrets(bench):
         lambda: bench.driver.switch_off(bench.name, False),
         lambda: bench.driver.switch_on(bench.name),
     ):
-        with pytest.raises(base.PowerError) as told:
+        with pytest.raises(drivers.PowerError) as told:
             switch()
         assert 'secret' not in str(told.value)
         assert '127.0.0.1' not in str(told.value)
@@ -220,7 +219,7 @@ def test_tool_without_an_address_is_told_by_notifications_alone():
 def test_tool_that_is_not_there_is_trouble_without_secrets(tmp_path):
     bench = NotifyBench(tmp_path)
     bench.close()
-    with pytest.raises(base.PowerError) as told:
+    with pytest.raises(drivers.PowerError) as told:
         bench.driver.switch_on('cn1')
     assert str(told.value) == '[power] notify_url: ConnectionError'
 
@@ -228,10 +227,12 @@ def test_tool_that_is_not_there_is_trouble_without_secrets(tmp_path):
 def test_driver_that_is_not_installed_is_refused():
     conf = config.load([], [])
     conf.set_override('driver', 'horses', group='power')
-    with pytest.raises(base.BadPowerSettings, match=r'\[power\] driver: horses cannot be loaded'):
-        base.load_driver(conf)
+    with pytest.raises(
+        drivers.BadPowerSettings, match=r'\[power\] driver: horses cannot be loaded'
+    ):
+        drivers.load_driver(conf)
     conf.set_override('driver', 'notify', group='power')
-    assert isinstance(base.load_driver(conf), NotifyDriver)
+    assert isinstance(drivers.load_driver(conf), NotifyDriver)
 
 
 class TestRedfish:
@@ -252,13 +253,13 @@ class TestRedfish:
 
     def test_machine_without_a_section_is_not_known(self, bench):
         assert not bench.driver.knows('cn3')
-        with pytest.raises(base.PowerError, match='has no section'):
+        with pytest.raises(drivers.PowerError, match='has no section'):
             bench.driver.switch_on('cn3')
 
     def test_file_is_read_again_when_it_has_changed(self, bench):
         text = bench.file.read_text()
         bench.emulator.machines(bench.file, 'wrong-secret')
-        with pytest.raises(base.PowerError) as told:
+        with pytest.raises(drivers.PowerError) as told:
             bench.driver.is_on(bench.name)
         assert str(told.value) == 'The controller of cn1 answered 401'
         bench.file.write_text(text.replace('[cn1]', '[cn3]'))
@@ -269,7 +270,7 @@ class TestRedfish:
 
     def test_controller_with_several_systems_wants_one_named(self, bench):
         bench.file.write_text(re.sub('system = .*', '', bench.file.read_text()))
-        with pytest.raises(base.PowerError, match='has 2 systems: name one as system'):
+        with pytest.raises(drivers.PowerError, match='has 2 systems: name one as system'):
             bench.driver.is_on(bench.name)
 
 
@@ -293,7 +294,7 @@ def test_file_that_makes_no_sense_is_refused_without_secrets(tmp_path, text, tol
     path = tmp_path / 'machines.conf'
     path.write_text(text)
     path.chmod(0o600)
-    with pytest.raises(base.BadPowerSettings, match=told) as refused:
+    with pytest.raises(drivers.BadPowerSettings, match=told) as refused:
         MachinesFile(str(path), RedfishMachine)
     assert 'secret' not in str(refused.value)
 
@@ -334,7 +335,7 @@ def test_controller_that_is_not_there_is_asked_once_and_not_logged(tmp_path, cap
 
     monkeypatch.setattr(requests.Session, 'request', refuse)
     driver = redfish_driver(tmp_path, 'https://192.0.2.1')
-    with pytest.raises(base.PowerError, match='The controller of cn1: ConnectionError'):
+    with pytest.raises(drivers.PowerError, match='The controller of cn1: ConnectionError'):
         driver.is_on('cn1')
     assert len(asked) == 1
     assert '192.0.2.1' not in caplog.text
@@ -347,8 +348,8 @@ def test_machine_is_not_switched_off_long_after_that_was_wanted(tmp_path, monkey
     driver = redfish_driver(tmp_path, 'https://192.0.2.1')
     monkeypatch.setattr(driver, '_system', lambda _name: system)
     clock = mock.Mock(side_effect=[0.0, 21.0, 30.0, 50.0])
-    monkeypatch.setattr('climate_hosts.cloud.power.redfish.time', mock.Mock(monotonic=clock))
-    with pytest.raises(base.PowerError, match='The controller of cn1 is too slow'):
+    monkeypatch.setattr('climate_hosts.power.redfish.time', mock.Mock(monotonic=clock))
+    with pytest.raises(drivers.PowerError, match='The controller of cn1 is too slow'):
         driver.switch_off('cn1', True)
     assert not system.reset_system.called
     driver.switch_off('cn1', False)
@@ -360,14 +361,14 @@ def test_file_that_others_may_read_is_refused(tmp_path, mode):
     path = tmp_path / 'machines.conf'
     path.write_text('')
     path.chmod(mode)
-    with pytest.raises(base.BadPowerSettings, match='Its mode must be 0640 or less'):
+    with pytest.raises(drivers.BadPowerSettings, match='Its mode must be 0640 or less'):
         MachinesFile(str(path), Machine)
 
 
 def test_file_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(base.BadPowerSettings, match='No such file'):
+    with pytest.raises(drivers.BadPowerSettings, match='No such file'):
         MachinesFile(str(tmp_path / 'machines.conf'), Machine)
-    with pytest.raises(base.BadPowerSettings, match='must name a file for this driver'):
+    with pytest.raises(drivers.BadPowerSettings, match='must name a file for this driver'):
         MachinesFile(None, Machine)
 
 

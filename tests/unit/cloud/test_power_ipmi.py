@@ -7,9 +7,9 @@ from unittest import mock
 import pytest
 
 from climate_core import conf as config
-from climate_hosts.cloud.power import base
-from climate_hosts.cloud.power.base import MachinesFile
-from climate_hosts.cloud.power.ipmi import IpmiDriver, IpmiMachine
+from climate_hosts.power import drivers
+from climate_hosts.power.drivers import MachinesFile
+from climate_hosts.power.ipmi import IpmiDriver, IpmiMachine
 from tests.support import ipmi
 
 
@@ -118,7 +118,7 @@ def test_what_a_controller_refuses_is_trouble_without_secrets(file, emulator, wr
     if 'address' in wrong:
         text = '[cn1]\naddress = no-secret.invalid\nusername = climate\npassword = a-secret'
         file.write_text(text)
-    with pytest.raises(base.PowerError, match=told) as refused:
+    with pytest.raises(drivers.PowerError, match=told) as refused:
         make(file).is_on('cn1')
     for text in (str(refused.value), caplog.text):
         assert 'secret' not in text
@@ -128,7 +128,7 @@ def test_what_a_controller_refuses_is_trouble_without_secrets(file, emulator, wr
 def test_controller_that_refuses_says_why(driver, emulator):
     emulator.refuse('cn1', 'soft')
     told = 'The controller of cn1 refused it: Command not supported in present state'
-    with pytest.raises(base.PowerError) as refused:
+    with pytest.raises(drivers.PowerError) as refused:
         driver.switch_off('cn1', False)
     assert str(refused.value) == told
     # The power can be cut.
@@ -141,11 +141,11 @@ def test_command_that_hangs_is_ended(driver, monkeypatch, tmp_path):
     slow.write_text('#!/bin/sh\nexec sleep 600\n')
     slow.chmod(0o700)
     monkeypatch.setattr(driver, '_command', (str(slow),))
-    monkeypatch.setattr('climate_hosts.cloud.power.ipmi._TIMEOUT', 0.1)
-    with pytest.raises(base.PowerError, match=r'did not answer in 0\.1 seconds'):
+    monkeypatch.setattr('climate_hosts.power.ipmi._TIMEOUT', 0.1)
+    with pytest.raises(drivers.PowerError, match=r'did not answer in 0\.1 seconds'):
         driver.switch_on('cn1')
     slow.unlink()
-    with pytest.raises(base.PowerError, match='ipmitool cannot be run: No such file'):
+    with pytest.raises(drivers.PowerError, match='ipmitool cannot be run: No such file'):
         driver.switch_on('cn1')
 
 
@@ -163,7 +163,7 @@ def test_what_is_not_understood_is_trouble_without_secrets(
     strange.write_text(f'#!/bin/sh\n{printed}\n')
     strange.chmod(0o700)
     monkeypatch.setattr(driver, '_command', (str(strange),))
-    with pytest.raises(base.PowerError) as refused:
+    with pytest.raises(drivers.PowerError) as refused:
         driver.is_on('cn1')
     assert str(refused.value) == told
 
@@ -171,15 +171,15 @@ def test_what_is_not_understood_is_trouble_without_secrets(
 def test_machine_is_not_switched_off_long_after_that_was_wanted(driver, emulator, monkeypatch):
     """It may be wanted on again by then."""
     clock = mock.Mock(side_effect=[0.0, 21.0])
-    monkeypatch.setattr('climate_hosts.cloud.power.ipmi.time', mock.Mock(monotonic=clock))
-    with pytest.raises(base.PowerError, match='The controller of cn1 is too slow'):
+    monkeypatch.setattr('climate_hosts.power.ipmi.time', mock.Mock(monotonic=clock))
+    with pytest.raises(drivers.PowerError, match='The controller of cn1 is too slow'):
         driver.switch_off('cn1', True)
     assert emulator.is_on('cn1')
 
 
 def test_driver_needs_its_command(file, monkeypatch):
     monkeypatch.setenv('PATH', '/nowhere')
-    with pytest.raises(base.BadPowerSettings, match='install the package ipmitool'):
+    with pytest.raises(drivers.BadPowerSettings, match='install the package ipmitool'):
         make(file)
 
 
@@ -187,7 +187,7 @@ def test_driver_is_found_by_its_name(file):
     conf = config.load([], [])
     conf.set_override('machines_file', str(file), group='power')
     conf.set_override('driver', 'ipmi', group='power')
-    assert isinstance(base.load_driver(conf), IpmiDriver)
+    assert isinstance(drivers.load_driver(conf), IpmiDriver)
 
 
 def read(tmp_path, text):
@@ -232,6 +232,6 @@ def test_address_may_have_a_port(tmp_path, address, found):
     ],
 )
 def test_section_that_makes_no_sense_is_refused_without_secrets(tmp_path, text, told):
-    with pytest.raises(base.BadPowerSettings, match=told) as refused:
+    with pytest.raises(drivers.BadPowerSettings, match=told) as refused:
         read(tmp_path, text)
     assert 'secret' not in str(refused.value)

@@ -14,7 +14,6 @@ import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import placement
 from climate_core.cmd import manage
 from climate_core.cmd.manage import repair as command
 from climate_core.db import history, sql, tables, trusts
@@ -23,6 +22,7 @@ from climate_core.lease import model
 from climate_core.repair import operator_repair
 from climate_hosts.watch import repair
 from tests.conformance.fake_servers import FakeServers
+from tests.support import pools
 from tests.support.fakes import cloud_server, leases, nova, settings
 from tests.support.hosts import EnrolledHosts
 
@@ -401,7 +401,7 @@ def test_repair_of_hosts_needs_the_right_in_placement(
     assert run('repair') == 0
     fake.state.faults.clear()
     enrolled = EnrolledHosts(fake, database)
-    placement.update_pool_aggregate(enrolled.conn, enrolled.read().provider_id, lambda: False)
+    pools.isolate(enrolled.conn, enrolled.read().provider_id, False)
     assert run('repair') == 1
     assert run('repair', '--yes') == 0
     assert 'ordinary servers are not kept off it' in capsys.readouterr().out

@@ -3,6 +3,7 @@
 
 import pytest
 
+from climate_core.db.registered_units import Viewer
 from climate_networks import db
 from climate_networks.units import MAX_SEGMENTS, Segment
 from tests.support.world import World
@@ -23,17 +24,17 @@ def segments(world: World) -> list[int]:
 def test_page_of_a_user_takes_few_statements_whatever_is_not_seen(
     world: World, segments: list[int], limit: int, most: int
 ) -> None:
-    query = db.SegmentQuery(limit=limit, is_seen=lambda access: access is None)
-    found, more = world.database.read(db.page_segments, query)
+    page = {}, 0, limit, Viewer('project-id', 'domain-id')
+    found, more = world.database.read(db.SEGMENTS.page, *page)
     assert ([each.id for each in found], more) == (segments, False)
-    assert len(world.statements(lambda: world.database.read(db.page_segments, query))) <= most
+    assert len(world.statements(lambda: world.database.read(db.SEGMENTS.page, *page))) <= most
 
 
 def test_page_of_an_operator_reads_no_more_than_it_shows(
     world: World, segments: list[int]
 ) -> None:
-    query = db.SegmentQuery(limit=1)
-    found, more = world.database.read(db.page_segments, query)
+    page = {}, 0, 1
+    found, more = world.database.read(db.SEGMENTS.page, *page)
     assert (len(found), more) == (1, True)
     assert found[0].id < segments[0]
-    assert len(world.statements(lambda: world.database.read(db.page_segments, query))) == 1
+    assert len(world.statements(lambda: world.database.read(db.SEGMENTS.page, *page))) == 1

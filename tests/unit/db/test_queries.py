@@ -32,7 +32,7 @@ from climate_core.lease.events import end
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from climate_core.repair import lost_resources
-from climate_hosts.db import hosts
+from climate_hosts.watch import isolation
 from tests.support.plans import plans
 from tests.support.world import TYPE, World, user
 
@@ -317,7 +317,7 @@ _SCANS = {
         lambda s: outbox.seconds_until_delivery(s, outbox.DeliveriesInProgress(4)),
         lambda s: outbox.claim_deliveries(s, 60, 16, outbox.DeliveriesInProgress(4)),
         lambda s: leases.find(s, 'x'),
-        lambda s: hosts.is_isolated(s, 'x'),
+        lambda s: isolation.must_be_isolated(s, 'x'),
         lambda s: forecast_reads.read_planned(s, TYPE),
         lambda s: events.read_upcoming_starts(s, [TYPE], 600, 300),
         lambda s: events.find_leases_to_notify(s, [TYPE], 'x', 60, False, 100),

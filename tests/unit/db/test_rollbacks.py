@@ -31,7 +31,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 def test_each_transaction_ends_once(new_database: Callable[[str], str], sent: list[str]) -> None:
     database = Database(configure(new_database('mariadb')))
-    tables.METADATA.create_all(database.engine)
+    tables.load_metadata().create_all(database.engine)
     database.read(sql.read_time)
     sent.clear()
     database.read(sql.read_time)

@@ -4,15 +4,16 @@
 import datetime
 import uuid
 from typing import Any
+from unittest import mock
 
 import pytest
 import sqlalchemy as sa
 
 from climate_core.db import leases, rows, store, tables
 from climate_core.lease.unit_properties import Node
+from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
-from climate_hosts.db import shared_hosts
-from climate_hosts.domain.hosts import State
+from climate_hosts.hosts import State
 from climate_hosts.operations.shared_hosts import SharedHostReturner
 from tests.support.hosts import START, promise
 from tests.support.world import World
@@ -21,7 +22,9 @@ from tests.support.world import World
 def add(world: World, name: str, unit: Any = (), **columns: Any) -> int:
     known = Node(hypervisor_hostname=name, service_name=name, capacity={}, details={})
     host_id = world.database.write(db.insert, 'default', str(uuid.uuid4()), ('a',), known, {})
-    world.database.write(db.update, host_id, dict(unit), {'open_to_unreserved': False, **columns})
+    world.database.write(
+        db.HOSTS.update, host_id, dict(unit), {'open_to_unreserved': False, **columns}
+    )
     return host_id
 
 
@@ -56,14 +59,14 @@ def test_hosts_that_no_lease_needs_are_found(any_world: World) -> None:
     out(world, 'failed', state=State.FAILED, disabled_reason='down')
     leased = add(world, 'leased')
     promise(world.database, leased)
-    found = world.database.read(shared_hosts.list_unneeded)
+    found = world.database.read(host_reservations.list_unneeded)
     assert {each.id for each in found} == wanted
     assert {each.seconds for each in found} == {0.0}
-    assert [each.id for each in world.database.read(shared_hosts.list_unneeded, leased)] == []
-    assert [each.id for each in world.database.read(shared_hosts.list_available)] == [shared]
-    (mine,) = world.database.read(shared_hosts.list_evacuating, ids['IN_PROGRESS'])
+    assert [each.id for each in world.database.read(host_reservations.list_unneeded, leased)] == []
+    assert [each.id for each in world.database.read(host_reservations.list_available)] == [shared]
+    (mine,) = world.database.read(host_reservations.list_evacuating, ids['IN_PROGRESS'])
     assert (mine.id, mine.name, mine.emptied_for) == (emptied, 'emptied', ids['IN_PROGRESS'])
-    assert {each.id for each in world.database.read(shared_hosts.list_evacuating)} > {
+    assert {each.id for each in world.database.read(host_reservations.list_evacuating)} > {
         emptied,
         timed_out,
     }
@@ -75,7 +78,7 @@ def test_host_is_kept_while_it_is_cleaned(any_world: World) -> None:
     with any_world.database.writer() as session:
         mine = sa.update(tables.RESERVATIONS).where(tables.RESERVATIONS.c.lease_id == lease.id)
         rows.change(session, mine.values(status='deleted'))
-    (found,) = any_world.database.read(shared_hosts.list_unneeded)
+    (found,) = any_world.database.read(host_reservations.list_unneeded)
     until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=found.seconds)
     assert until == pytest.approx(START + datetime.timedelta(hours=2), abs=HOUR)
 
@@ -94,7 +97,7 @@ def test_look_costs_two_statements_however_many_hosts_leases_have(
     for number in range(count):
         promise(world.database, add(world, f'leased{number}'))
         emptied_for(world, f'emptied{number}', lease_id)
-    worker = SharedHostReturner(world.database, lambda: None)  # type: ignore[arg-type, return-value]
+    worker = SharedHostReturner(world.database, mock.Mock())
     # The clock of a test costs none.
     assert len(world.statements(worker.poll)) == 1
     assert worker.poll() is None

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -69,7 +70,7 @@ def _caller(
     resolver = http_post.Resolver(4, 2)
     conf = configuration.load([], [])
     conf.set_override('transport_url', transport)
-    hosts = http_post.CloudHosts(conf, lambda: ENDPOINTS, resolver)
+    hosts = http_post.CloudHosts(conf, mock.Mock(catalog_urls=lambda: ENDPOINTS), resolver)
     return http_post.Caller(rules, timeout, resolver, hosts, **kw)
 
 
@@ -386,7 +387,9 @@ def test_catalog_that_cannot_be_read_leaves_what_was_known(
         return answer
 
     resolver = http_post.Resolver(4, 2)
-    hosts = http_post.CloudHosts(configuration.load([], []), urls, resolver)
+    hosts = http_post.CloudHosts(
+        configuration.load([], []), mock.Mock(catalog_urls=urls), resolver
+    )
     first = hosts.find_addresses(fake.PATIENCE)
     assert ipaddress.ip_address('203.0.113.7') in first
     hosts._until = 0.0

@@ -6,6 +6,7 @@ import pathlib
 import threading
 import urllib.request
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
 import sqlalchemy as sa
@@ -180,9 +181,12 @@ def test_counts_of_the_database_take_one_statement(measured: Measured, time: Tim
     assert world.database.read(monitoring.read_counts, 30.0).due == 0
 
 
-def test_the_database_is_not_asked_at_each_reading(measured: Measured) -> None:
+def test_the_database_is_not_asked_at_each_reading(
+    measured: Measured, monkeypatch: pytest.MonkeyPatch
+) -> None:
     now = [0.0]
-    collector = _DatabaseCollector(measured.world.database, 30.0, 10.0, lambda: now[0])
+    monkeypatch.setattr(metrics, 'time', mock.Mock(monotonic=lambda: now[0]))
+    collector = _DatabaseCollector(measured.world.database, 30.0, 10.0)
 
     def asked() -> int:
         return len(measured.world.statements(lambda: list(collector.collect())))
@@ -260,7 +264,7 @@ def test_repairs_are_counted_by_type_and_name(measured: Measured, time: Time) ->
 def test_events_that_wait_for_a_thread_are_counted(measured: Measured) -> None:
     world, called, go_on = measured.world, threading.Semaphore(0), threading.Event()
     pool = EventPool(world.database, measured.executor.work, 1, ServiceBulkhead(1, 100, places=4))
-    measured.metrics.count_waiting(lambda: pool.waiting)
+    measured.metrics.watch_pool(pool)
 
     def hang() -> None:
         called.release()

@@ -8,12 +8,11 @@ import pytest
 import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
-from climate_core.db import tables
-from climate_core.db.engine import Database
+from climate_core.db.engine import Database, signal
 from climate_core.lease import usage
-from climate_hosts.db import host_power
-from climate_hosts.domain import power
+from climate_hosts.db import tables as host_tables
 from climate_hosts.metrics import HostMetrics
+from climate_hosts.power import db, states
 from tests.support.databases import ENGINES, mariadb, new_database, postgresql
 from tests.support.fakes import leases
 from tests.support.leases import NOON
@@ -43,7 +42,7 @@ def database(
                 'start': NOON + start,
                 'end': None if end is None else NOON + end,
             }
-            session.execute(sa.insert(tables.HOST_SLEEPS).values(row))
+            session.execute(sa.insert(host_tables.HOST_SLEEPS).values(row))
     yield made
     made.dispose()
 
@@ -61,22 +60,23 @@ def test_hours_asleep_in_a_period(
     database: Database, begin: float, end: float, hours: dict[str, float]
 ) -> None:
     period = usage.Span(NOON + begin * HOUR, NOON + end * HOUR)
-    assert database.read(host_power.read_sleep_hours, period) == pytest.approx(hours)
+    assert database.read(db.read_sleep_hours, period) == pytest.approx(hours)
 
 
 def test_metrics_have_the_hours_asleep_where_hosts_sleep(database: Database) -> None:
     registry = CollectorRegistry()
-    HostMetrics(registry, database, 0.0).count_wake_failure()
+    HostMetrics(registry, database, 0.0)
+    database.write(signal, states.WAKE_FAILED)
     read = registry.get_sample_value
     assert read('climate_host_asleep_seconds_total') == 3.5 * 3600
     assert read('climate_host_wake_failures_total') == 1
     assert read('climate_hosts_power', {'power': 'asleep'}) == 0
     without = CollectorRegistry()
-    HostMetrics(without, database, None).count_wake_failure()
+    HostMetrics(without, database, None)
     assert without.get_sample_value('climate_host_asleep_seconds_total') is None
     assert without.get_sample_value('climate_host_wake_failures_total') is None
 
 
 @pytest.mark.parametrize(('watts', 'kwh'), [(None, None), (0.0, 0.0), (150.0, 0.375)])
 def test_energy_is_known_where_the_watts_are(watts: float | None, kwh: float | None) -> None:
-    assert power.saved_kwh(2.5, watts) == kwh
+    assert states.saved_kwh(2.5, watts) == kwh

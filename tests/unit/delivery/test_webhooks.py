@@ -9,6 +9,7 @@ import runpy
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from unittest import mock
 
 import pytest
 import sqlalchemy as sa
@@ -48,7 +49,8 @@ def make_sender() -> Iterator[Make]:
         for name, value in {'allowed_networks': ['127.0.0.0/8'], **options}.items():
             world.conf.set_override(name, value, group='webhooks')
         rules = webhook_rules(world.conf)
-        made.append(WebhookSender(world.conf, world.database, world.clock, rules, list))
+        cloud = mock.Mock(catalog_urls=list)
+        made.append(WebhookSender(world.conf, world.database, world.clock, rules, cloud))
         return made[-1]
 
     yield make

@@ -164,7 +164,7 @@ class ContractWorld(World):
         self.revive()
         self.ledger.time.now = NOON
         with self.database.engine.begin() as connection:
-            for table in reversed(tables.METADATA.sorted_tables):
+            for table in reversed(tables.load_metadata().sorted_tables):
                 connection.execute(table.delete())
             connection.execute(tables.UNITS.insert(), [ROOM] * ROOMS)
         # What is in memory is of other rooms; an example chooses the same ones each time.
@@ -257,7 +257,7 @@ class ContractWorld(World):
 
     def _rows(self) -> Iterator[tuple[str, list[Row]]]:
         with self.database.engine.connect() as connection:
-            for table in tables.METADATA.sorted_tables:
+            for table in tables.load_metadata().sorted_tables:
                 order = list(table.primary_key.columns)
                 found = connection.execute(sa.select(table).order_by(*order)).mappings()
                 yield table.name, [dict(row) for row in found]

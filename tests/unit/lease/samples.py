@@ -4,7 +4,7 @@
 import dataclasses
 
 from climate_core.lease import changes, model, unit_properties
-from climate_hosts.domain import hosts
+from climate_hosts import hosts
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from climate_hosts.domain import hosts
+from climate_hosts import hosts
 from tests.support.leases import NOON
 
 FORCED = 'The nova-compute on cn1 is forced down.'

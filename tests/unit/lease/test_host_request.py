@@ -4,8 +4,8 @@
 import pytest
 
 from climate_core import exceptions
-from climate_hosts.domain import hosts
-from climate_hosts.domain.hosts import State
+from climate_hosts import hosts
+from climate_hosts.hosts import State
 from tests.unit.lease.samples import host
 
 

@@ -5,8 +5,8 @@ import dataclasses
 
 import pytest
 
-from climate_hosts.domain import hosts
-from climate_hosts.domain.hosts import State
+from climate_hosts import hosts
+from climate_hosts.hosts import State
 from tests.unit.lease.samples import NODE, host
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from climate_hosts.domain import power
-from climate_hosts.domain.power import PowerHost, PowerState, PowerTerms
+from climate_hosts.power import states
+from climate_hosts.power.states import PowerHost, PowerState, PowerTerms
 from tests.support.leases import NOON
 
 MINUTE = datetime.timedelta(minutes=1)
@@ -33,7 +33,7 @@ def decide(
     *hosts: PowerHost, able: set[int] | None = None, **terms: Any
 ) -> tuple[list[int], list[int]]:
     given = {each.id for each in hosts} if able is None else able
-    found = power.decide(hosts, given, dataclasses.replace(TERMS, **terms), NOON)
+    found = states.decide(hosts, given, dataclasses.replace(TERMS, **terms), NOON)
     return list(found.sleep), list(found.wake)
 
 
@@ -136,7 +136,7 @@ def test_host_that_is_needed_is_none_of_those_that_are_spare() -> None:
 def test_time_to_wake_grows_at_once_and_falls_slowly(
     before: int | None, seconds: float, known: int
 ) -> None:
-    assert power.smooth_wake_seconds(before, seconds) == known
+    assert states.smooth_wake_seconds(before, seconds) == known
 
 
 def test_host_is_late_when_it_takes_longer_than_it_was_given() -> None:

@@ -5,12 +5,12 @@ import dataclasses
 
 from climate_common.resource_types import HOST, SIZES
 from climate_core.lease import model, views
-from climate_hosts.domain import hosts
+from climate_hosts import hosts
 from tests.support.leases import NOON, event, lease, reservation
 
 
 def test_lease_shows_no_trust() -> None:
-    shown = views.common_lease(lease(webhook={'secret': 'sixteen'}))
+    shown = views.notified_fields(lease(webhook={'secret': 'sixteen'}))
     assert (shown['start_date'], shown['status']) == ('2026-12-01T12:00:00.000000', 'PENDING')
     assert not {'trust', 'sixteen'} & {str(value) for value in shown.values()}
 

@@ -29,7 +29,7 @@ def _rows(world: World) -> dict[str, int]:
     with world.database.reader() as session:
         return {
             table.name: session.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
-            for table in tables.METADATA.tables.values()
+            for table in tables.load_metadata().tables.values()
         }
 
 

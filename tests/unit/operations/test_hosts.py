@@ -16,10 +16,10 @@ from climate_core.cloud import services
 from climate_core.conf import manager
 from climate_core.lease.unit_properties import Node
 from climate_core.plugins.common_pool.server_placement import CandidateHost, RunningServer
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers
 from climate_hosts.db import hosts as db
-from climate_hosts.domain.hosts import STAYING, State
-from climate_hosts.operations import enrolment, evacuation_inventory
+from climate_hosts.hosts import STAYING, State
+from climate_hosts.operations import draining, enrolment
 from climate_hosts.operations import hosts as operations_hosts
 from climate_hosts.watch import isolation
 from climate_hosts.watch.refresh import HostRefresher
@@ -189,7 +189,7 @@ def test_enrolment_that_ends_while_another_begins_is_kept_or_is_told(any_world, 
 )
 def test_host_that_is_put_in_or_taken_out_is_not_changed(hosts, state, values):
     values = {'available': False, **values}
-    hosts.database.write(db.update, hosts.ids[0], {'available': False}, {'state': state})
+    hosts.database.write(db.HOSTS.update, hosts.ids[0], {'available': False}, {'state': state})
     before = hosts.read()
     with pytest.raises(exceptions.HostChanging, match=r'[Dd]elete'):
         hosts.operations.update_host(hosts.context, hosts.ids[0], values)
@@ -227,7 +227,7 @@ def test_refused_repeat_of_an_enrolment_that_was_cut_off_gives_the_host_back(
         with pytest.raises(SystemExit):
             enrol(hosts)
     host_id = hosts.database.read(db.find, 'cn3').id
-    hosts.database.write(db.update, host_id, {}, {'state': state})
+    hosts.database.write(db.HOSTS.update, host_id, {}, {'state': state})
     server_id = str(uuid.uuid4())
     fake_placement.add_server(hosts.state, node['id'], server_id)
     HostRefresher(hosts.conf, hosts.database, hosts.cloud).refresh()
@@ -279,7 +279,7 @@ def test_lost_answer_of_the_database_does_not_matter(hosts, monkeypatch):
     hypervisors.add(hosts.state, 'cn3')
     lose_answer(hosts, monkeypatch)
     assert enrol(hosts) == 3
-    assert hosts.database.read(db.get, 3).available
+    assert hosts.database.read(db.HOSTS.get, 3).available
 
 
 def test_host_that_is_not_written_is_given_back(hosts, monkeypatch):
@@ -314,7 +314,7 @@ def test_what_cannot_be_given_back_is_told_to_the_operator(hosts, caplog):
 
 def test_nodes_of_ironic_have_one_lane(hosts):
     hypervisors.add(hosts.state, 'node1', hypervisor_type='ironic')
-    host = hosts.database.read(db.get, enrol(hosts, 'node1'))
+    host = hosts.database.read(db.HOSTS.get, enrol(hosts, 'node1'))
     assert len(host.lane_ids) == 1
 
 
@@ -337,11 +337,9 @@ def test_request_for_a_host_that_is_being_emptied_has_it_emptied_further(
     hosts, emptied, monkeypatch
 ):
     """Nova is moving a server of it, so that it could not be chosen to be emptied now."""
-    server = RunningServer(
-        id='moved', amounts={}, status=evacuation_inventory.MOVING, obstacle='on their way'
-    )
+    server = RunningServer(id='moved', amounts={}, status=draining.MOVING, obstacle='on their way')
     made = CandidateHost(id=emptied.id, name='cn3', servers=[server])
-    monkeypatch.setattr(evacuation_inventory, 'read_candidate', lambda *_args: made)
+    monkeypatch.setattr(draining, 'read_candidate', lambda *_args: made)
     assert enrol(hosts, empty=True) == emptied.id
     assert_is_emptied(hosts, emptied)
     for values in ({}, {'shared': True}, {'empty': True, 'pool': 'gpu'}):
@@ -359,34 +357,34 @@ def test_enrolment_that_another_request_ends_meanwhile_is_not_given_up(
     hosts, emptied, monkeypatch, values
 ):
     """Its row was found half enrolled; by the time the request is refused it is emptied."""
-    hosts.database.write(db.update, emptied.id, {}, {'state': State.ENROLLING})
+    hosts.database.write(db.HOSTS.update, emptied.id, {}, {'state': State.ENROLLING})
 
     def refuse(*_args, **_kw):
-        hosts.database.write(db.update, emptied.id, {}, {'state': State.EMPTYING})
+        hosts.database.write(db.HOSTS.update, emptied.id, {}, {'state': State.EMPTYING})
         raise exceptions.HostInUse
 
     monkeypatch.setattr(enrolment, '_check_ready', refuse)
     with pytest.raises(exceptions.HostInUse):
         enrol(hosts, **values)
-    assert_is_emptied(hosts, hosts.database.read(db.get, emptied.id))
+    assert_is_emptied(hosts, hosts.database.read(db.HOSTS.get, emptied.id))
 
 
 def test_enrolment_that_another_request_ends_meanwhile_is_not_begun_anew(
     hosts, emptied, monkeypatch
 ):
-    hosts.database.write(db.update, emptied.id, {}, {'state': State.ENROLLING})
+    hosts.database.write(db.HOSTS.update, emptied.id, {}, {'state': State.ENROLLING})
 
     def check(*_args, **_kw):
-        hosts.database.write(db.update, emptied.id, {}, {'state': State.EMPTYING})
+        hosts.database.write(db.HOSTS.update, emptied.id, {}, {'state': State.EMPTYING})
 
     monkeypatch.setattr(enrolment, '_check_ready', check)
     with pytest.raises(exceptions.HostChanging, match='cn3 is being emptied'):
         enrol(hosts, empty=True)
-    assert_is_emptied(hosts, hosts.database.read(db.get, emptied.id))
+    assert_is_emptied(hosts, hosts.database.read(db.HOSTS.get, emptied.id))
 
 
 def test_lost_answer_of_the_database_keeps_a_host_that_is_emptied(hosts, emptied, monkeypatch):
     leave(hosts)
     lose_answer(hosts, monkeypatch)
     host_id = enrol(hosts, empty=True)
-    assert_is_emptied(hosts, hosts.database.read(db.get, host_id))
+    assert_is_emptied(hosts, hosts.database.read(db.HOSTS.get, host_id))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_hosts.operations import evacuation_inventory, evacuation_planner
+from climate_hosts.operations import draining, evacuation
 from climate_hosts.plugins.host import HostPlugin
 from tests.support.hosts import EnrolledHosts
 from tests.support.world import Time, World, user
@@ -54,14 +54,11 @@ def of(image: dict[str, str] | None = None, **extra_specs: str) -> dict[str, Any
 def test_what_keeps_a_server_on_its_host(
     shown: dict[str, Any] | None, obstacle: str | None
 ) -> None:
-    assert evacuation_inventory._describe_server('a', {}, shown).obstacle == obstacle
+    assert draining._describe_server('a', {}, shown).obstacle == obstacle
 
 
 def test_server_that_was_created_with_a_zone_stays_there() -> None:
-    assert (
-        evacuation_inventory._describe_server('a', {}, server(pinned_availability_zone='z')).zone
-        == 'z'
-    )
+    assert draining._describe_server('a', {}, server(pinned_availability_zone='z')).zone == 'z'
 
 
 @pytest.fixture
@@ -104,7 +101,7 @@ def test_more_hosts_are_looked_at_if_too_few_of_the_first_can_be_emptied(
     hosts: EnrolledHosts, pool: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     share(hosts, *range(12))
-    empty = evacuation_inventory.read_candidate
+    empty = draining.read_candidate
     names = []
 
     def full(conn: Any, host: Any) -> Any:
@@ -112,14 +109,14 @@ def test_more_hosts_are_looked_at_if_too_few_of_the_first_can_be_emptied(
         found = empty(conn, host)
         if len(names) > 11:
             return found
-        bound = evacuation_inventory._describe_server('a', {'VCPU': 1}, server(status='SHUTOFF'))
-        return evacuation_inventory.CandidateHost(id=found.id, name=found.name, servers=[bound])
+        bound = draining._describe_server('a', {'VCPU': 1}, server(status='SHUTOFF'))
+        return evacuation.CandidateHost(id=found.id, name=found.name, servers=[bound])
 
-    monkeypatch.setattr(evacuation_inventory, 'read_candidate', full)
+    monkeypatch.setattr(draining, 'read_candidate', full)
     assert ask(pool)['waits']
     assert len(set(names)) == 12
     names.clear()
-    monkeypatch.setattr(evacuation_planner, '_MAX_CANDIDATES', 10)
+    monkeypatch.setattr(evacuation, '_MAX_CANDIDATES', 10)
     refused = ask(pool)
     assert not refused['waits']
     assert 'not looked at' in refused['refusals'][0]['error_message']
@@ -130,7 +127,7 @@ def test_nova_that_does_not_answer_is_told(
 ) -> None:
     share(hosts, 1)
     monkeypatch.setattr(
-        evacuation_inventory,
+        draining,
         'read_candidate',
         lambda *_: (_ for _ in ()).throw(exceptions.Transient('away')),
     )

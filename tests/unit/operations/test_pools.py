@@ -12,7 +12,7 @@ from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
 from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
-from climate_hosts.domain.hosts import Pool
+from climate_hosts.hosts import Pool
 from climate_hosts.plugins.capacity import SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
 from tests.support.created import get_id
@@ -128,7 +128,7 @@ def test_host_that_changes_its_pool_is_for_those_of_the_new_one(
 
     def move(session: Any) -> None:
         unit = {'pool': 'gpu', 'access': db.lock_pool_access(session, 'gpu')}
-        db.update(session, host_id, unit, {})
+        db.HOSTS.update(session, host_id, unit, {})
 
     any_world.database.write(move)
     with pytest.raises(exceptions.NotEnough):
@@ -145,7 +145,7 @@ def test_pool_is_deleted_when_it_has_no_hosts(any_world: World) -> None:
     restrict(any_world, 'p2')
     with pytest.raises(exceptions.HostPoolInUse, match='gpu has 1 host:'):
         database.write(db.delete_pool, 'gpu')
-    database.write(db.delete, host_id)
+    database.write(db.HOSTS.delete, host_id)
     database.write(db.delete_pool, 'gpu')
     with pytest.raises(exceptions.HostPoolNotFound, match='no pool gpu'):
         database.write(db.delete_pool, 'gpu')

@@ -28,7 +28,7 @@ class Operators:
         (self.id,) = world.database.write(db.insert_segments, made, unit, {})
 
     def read(self) -> RegisteredSegment:
-        return self._database.read(db.get_segment, self.id)
+        return self._database.read(db.SEGMENTS.get, self.id)
 
     def change(self, **values: Any) -> None:
         self._operations.update_network(OPERATOR, self.id, values)

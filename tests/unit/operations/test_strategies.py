@@ -9,7 +9,7 @@ from stevedore import _cache, extension
 
 from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.loading import PluginError
-from climate_hosts.operations.evacuation_planner import load_strategy
+from climate_hosts.operations.evacuation import load_strategy
 
 
 def test_strategy_is_found_by_its_name() -> None:

@@ -76,7 +76,7 @@ def run(tmp_path: pathlib.Path, things: Things) -> Iterator[Callable[[str], Runn
     """Return a function that starts one more manager on one database."""
     url = f'sqlite:///{tmp_path}/manager.sqlite'
     database = Database(configure(url))
-    tables.METADATA.create_all(database.engine)
+    tables.load_metadata().create_all(database.engine)
     running: list[Running] = []
 
     def make(name: str = 'one', **webhooks: Any) -> Running:
@@ -338,7 +338,7 @@ def test_trust_that_keystone_refuses_for_a_lease_is_shared_no_more(
 ) -> None:
     conf = configure(f'sqlite:///{tmp_path}/climate.sqlite')
     made = _make(conf)
-    tables.METADATA.create_all(made.database.engine)
+    tables.load_metadata().create_all(made.database.engine)
     scope = TrustScope('user1', 'project1', 'climate', ('member',))
     for each in ('good', 'bad'):
         made.database.write(trusts.insert, each, scope)

@@ -81,7 +81,7 @@ def conf(tmp_path: pathlib.Path) -> cfg.ConfigOpts:
     made = configure(f'sqlite:///{tmp_path}/manager.sqlite', grace_seconds=float(PATIENCE))
     made.set_override('enabled', False, group='nova_notifications')
     database = Database(made)
-    tables.METADATA.create_all(database.engine)
+    tables.load_metadata().create_all(database.engine)
     database.dispose()
     return made
 

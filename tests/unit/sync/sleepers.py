@@ -2,16 +2,19 @@
 """Hosts of a pool that are put to sleep and woken; Nova and Placement are records."""
 
 import datetime
+from unittest import mock
 
 from climate_core import conf as config
-from climate_core.cloud import hypervisors, placement, volumes
+from climate_core.cloud import hypervisors, volumes
+from climate_core.cloud.placement import HostCapacity
 from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_core.lease.unit_properties import Node
-from climate_hosts.cloud import host_claims
+from climate_hosts import lane_providers, nova, placement
 from climate_hosts.db import hosts as db
-from climate_hosts.domain.power import PowerState
-from climate_hosts.watch.power import HostPower
+from climate_hosts.power import states
+from climate_hosts.power.states import PowerState
+from climate_hosts.power.worker import HostPower
 from tests.support import machines
 from tests.support.leases import NOON
 from tests.support.machines import FakeMachines
@@ -40,10 +43,10 @@ class Records:
         self.hypervisors, self.held = {}, set()
         self.servers, self.with_volumes = set(), set()
         for module, name, function in (
-            (host_claims, 'take', self._take),
-            (host_claims, 'release', lambda _conn, each: self.held.discard(each)),
+            (lane_providers, 'claim_host', self._take),
+            (lane_providers, 'release_host', lambda _conn, each: self.held.discard(each)),
             (hypervisors, 'list_services', lambda _conn: self.services()),
-            (hypervisors, 'set_status', self._set_status),
+            (nova, 'set_service_status', self._set_status),
             (placement, 'read_host_capacities', lambda _conn: self._rooms()),
             (placement, 'has_provider', lambda _conn, _each: True),
             (volumes, 'list_service_hosts', lambda _conn: self.with_volumes),
@@ -82,7 +85,7 @@ class Records:
 
     def _rooms(self):
         return {
-            name: placement.HostCapacity(
+            name: HostCapacity(
                 name,
                 {'MEMORY_MB': 2},
                 {'MEMORY_MB': int(name in self.servers | self.held)},
@@ -105,11 +108,12 @@ class Sleepers:
         self.conf.set_override('min_awake', 0, group='power')
         self.now = NOON
         self.database = Database(self.conf, lambda: self.now)
-        tables.METADATA.create_all(self.database.engine)
+        tables.load_metadata().create_all(self.database.engine)
         self.records = Records(monkeypatch)
         self.ids = [self._add(name) for name in ('cn1', 'cn2')]
         self.machines = FakeMachines(self.conf, self.records)
         self.failures = 0
+        self.database.listen(states.WAKE_FAILED, self._fail)
         self.worker = self.manager()
 
     def _add(self, name):
@@ -119,7 +123,7 @@ class Sleepers:
 
     def manager(self):
         """Return the worker of another manager."""
-        return HostPower(self.conf, self.database, self.machines, lambda: None, self._fail)
+        return HostPower(self.conf, self.database, self.machines, mock.Mock())
 
     def _fail(self):
         self.failures += 1
@@ -136,10 +140,10 @@ class Sleepers:
         self.now += minutes * MINUTE
 
     def read(self, number=0):
-        return self.database.read(db.get, self.ids[number])
+        return self.database.read(db.HOSTS.get, self.ids[number])
 
     def change(self, unit=None, number=0, **host):
-        self.database.write(db.update, self.ids[number], unit or {}, host)
+        self.database.write(db.HOSTS.update, self.ids[number], unit or {}, host)
 
     def state(self, number=0):
         return self.read(number).power

@@ -7,9 +7,9 @@ import pytest
 import sqlalchemy as sa
 
 from climate_common import lanes
-from climate_core.cloud import placement
+from climate_core.cloud.placement import PLACEMENT
 from climate_core.db import tables
-from climate_hosts.cloud import lane_providers
+from climate_hosts import lane_providers, placement
 from climate_hosts.watch import repair as host_lanes
 from climate_hosts.watch.refresh import HostRefresher
 from climate_hosts.watch.repair import HostRepair
@@ -104,7 +104,7 @@ def test_lane_that_is_opened_to_another_one_meanwhile_is_left(hosts, four, monke
     """Between the look at its aggregates and the first write, and before the second."""
     other = lanes.reservation_aggregate('other')
     found = lane_providers.read_access(hosts.conn, four.ids[2]).aggregates
-    send = placement.PLACEMENT.send
+    send = PLACEMENT.send
     for part in ('inventories', 'aggregates'):
         lane_providers.set_lane_aggregates(hosts.conn, four.ids[2], found)
 
@@ -115,7 +115,7 @@ def test_lane_that_is_opened_to_another_one_meanwhile_is_left(hosts, four, monke
                 lane_providers.set_slots(conn, four.ids[2], 5, is_open=True)
             return send(conn, method, path, *args, **kwargs)
 
-        monkeypatch.setattr(type(placement.PLACEMENT), 'send', staticmethod(overtaken))
+        monkeypatch.setattr(type(PLACEMENT), 'send', staticmethod(overtaken))
         assert not lane_providers.clear_lane(hosts.conn, four.ids[2], found)
         assert lane_providers.read_access(hosts.conn, four.ids[2]).aggregates == {other}
         rooms = placement.read_host_capacities(hosts.conn, hosts.read().provider_id)

@@ -7,14 +7,12 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
-from climate_core.cloud import hypervisors, placement
-from climate_core.db import tables
-from climate_hosts.cloud import host_claims
+from climate_hosts import lane_providers, nova, placement
 from climate_hosts.conf import power as conf_group
-from climate_hosts.domain import power
-from climate_hosts.domain.power import PowerState
-from climate_hosts.operations import host_power
-from climate_hosts.watch.power import HostPower
+from climate_hosts.db import tables as host_tables
+from climate_hosts.power import states, transitions
+from climate_hosts.power.states import PowerState
+from climate_hosts.power.worker import HostPower
 from climate_hosts.watch.refresh import HostRefresher
 from tests.support import machines
 from tests.support.fakes import placement as fake_placement
@@ -37,8 +35,7 @@ class Sleepers:
         self.now = NOON
         self.database.clock = lambda: self.now
         self.machines = FakeMachines(hosts.conf, hosts.state)
-        connect = hosts.cloud.service
-        self.worker = HostPower(hosts.conf, self.database, self.machines, connect)
+        self.worker = HostPower(hosts.conf, self.database, self.machines, hosts.cloud)
 
     def poll(self, times=1):
         for _ in range(times):
@@ -87,7 +84,7 @@ def one(sleepers):
 def test_host_without_servers_and_promises_is_closed_and_switched_off(one):
     one.poll()
     assert (one.state(), one.state(1)) == (FALLING, None)
-    assert one.service() == ('disabled', power.DISABLED_REASON)
+    assert one.service() == ('disabled', states.DISABLED_REASON)
     assert len(one.consumers()) == 1
     one.poll()
     assert one.state() is ASLEEP
@@ -113,7 +110,7 @@ def test_host_with_a_server_is_not_switched_off(one):
     one.poll(3)
     assert (one.state(), one.told(), one.machines.switched) == (None, [], [])
     # What proves that it is empty is Placement, and not what was read before.
-    assert one.database.write(host_power.start_sleep, one.hosts.ids[0], MINUTE)
+    assert one.database.write(transitions.start_sleep, one.hosts.ids[0], MINUTE)
     one.poll()
     assert (one.state(), one.machines.switched) == (None, [])
     assert one.consumers() == [claim[1]]
@@ -122,9 +119,9 @@ def test_host_with_a_server_is_not_switched_off(one):
 
 def test_what_a_manager_did_too_late_is_undone(one):
     one.machines.unknown.add('cn1')
-    assert host_claims.take(one.hosts.conn, one.hosts.read().provider_id)
+    assert lane_providers.claim_host(one.hosts.conn, one.hosts.read().provider_id)
     service_id = one.hosts.hypervisor()['service']['id']
-    hypervisors.set_status(one.hosts.conn, service_id, power.DISABLED_REASON)
+    nova.set_service_status(one.hosts.conn, service_id, states.DISABLED_REASON)
     one.machines.unknown.clear()
     promise(one.database, one.hosts.ids[0], NOON + MINUTE)
     one.poll(2)
@@ -164,13 +161,13 @@ def test_host_that_placement_does_not_have_is_not_ready(one):
 
     def provider(uuid):
         with one.database.writer() as session:
-            host = tables.HOSTS.c
-            query = sa.update(tables.HOSTS).where(host.unit_id == one.hosts.ids[0])
+            host = host_tables.HOSTS.c
+            query = sa.update(host_tables.HOSTS).where(host.unit_id == one.hosts.ids[0])
             session.execute(query.values(provider_id=uuid))
 
     one.sleep()
     known = one.hosts.read().provider_id
-    assert one.database.write(host_power.mark_waking, one.hosts.ids[0])
+    assert one.database.write(transitions.mark_waking, one.hosts.ids[0])
     provider('00000000-0000-4000-8000-00000000000a')
     one.poll(2)
     hypervisor = one.hosts.state.hypervisors[known]

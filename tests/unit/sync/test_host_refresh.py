@@ -3,9 +3,9 @@ import uuid
 
 import pytest
 
-from climate_core.cloud import placement
 from climate_hosts.db import hosts as db
 from climate_hosts.watch.refresh import HostRefresher
+from tests.support import pools
 from tests.support.fakes import leases
 from tests.support.fakes import placement as fake_placement
 
@@ -40,7 +40,7 @@ def test_no_request_where_no_pool_has_a_host(hosts, tmp_path):
 
 
 def test_lost_mark_is_put_back(hosts, refresher, caplog):
-    placement.update_pool_aggregate(hosts.conn, hosts.read().provider_id, lambda: False)
+    pools.isolate(hosts.conn, hosts.read().provider_id, False)
     refresher.refresh()
     assert hosts.in_pool() == {'cn1', 'cn2'}
     assert 'cn1 was not kept from ordinary servers' in caplog.text
@@ -53,14 +53,14 @@ def test_mark_of_a_host_that_leaves_is_not_put_back(hosts, refresher):
     )
     with pytest.raises(Exception, match='503'):
         hosts.operations.delete_host(hosts.context, host.id)
-    placement.update_pool_aggregate(hosts.conn, host.provider_id, lambda: False)
+    pools.isolate(hosts.conn, host.provider_id, False)
     refresher.refresh()
     assert hosts.in_pool() == {'cn2'}
 
 
 def test_host_that_placement_lost_is_told_once(hosts, refresher, caplog):
     host = hosts.read()
-    hosts.database.write(db.update, host.id, {}, {'provider_id': str(uuid.uuid4())})
+    hosts.database.write(db.HOSTS.update, host.id, {}, {'provider_id': str(uuid.uuid4())})
     for _ in range(2):
         refresher.refresh()
     assert caplog.text.count('Host cn1 is not in Placement as it was enrolled') == 1

@@ -4,10 +4,11 @@ import uuid
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import placement
-from climate_hosts.cloud import lane_providers
+from climate_core.cloud.placement import PLACEMENT
+from climate_hosts import lane_providers, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.watch import repair as host_repair
+from tests.support import pools
 from tests.support.fakes import hypervisors
 
 
@@ -33,7 +34,7 @@ def test_repair_of_sound_hosts_does_nothing(hosts, repair):
 
 def test_mark_without_a_host_is_removed(hosts, repair):
     stray = hypervisors.add(hosts.state, 'cn3')
-    placement.update_pool_aggregate(hosts.conn, stray['id'], lambda: True)
+    pools.isolate(hosts.conn, stray['id'])
     (found,) = repair()
     assert (found.what, found.done) == (stray['id'], True)
     assert 'no pool has the host cn3' in found.wrong
@@ -54,7 +55,7 @@ def test_enrolment_that_was_cut_off_is_left_to_its_operator(hosts, repair):
 
 
 def test_host_without_its_mark_gets_it(hosts, repair):
-    placement.update_pool_aggregate(hosts.conn, hosts.read().provider_id, lambda: False)
+    pools.isolate(hosts.conn, hosts.read().provider_id, False)
     (found,) = repair()
     assert (found.what, found.action, found.done) == ('cn1', 'keep them off', True)
     assert hosts.in_pool() == {'cn1', 'cn2'}
@@ -78,7 +79,7 @@ def test_host_that_placement_has_no_more_is_left_to_its_operator(
         'lane_ids': [str(uuid.uuid4())],
         'open_to_unreserved': open_to_unreserved,
     }
-    hosts.database.write(db.update, hosts.ids[0], {}, lost)
+    hosts.database.write(db.HOSTS.update, hosts.ids[0], {}, lost)
     (found,) = [each for each in repair() if each.what == 'cn1']
     assert 'Placement has it no more' in found.wrong
     assert found.action is None
@@ -87,7 +88,7 @@ def test_host_that_placement_has_no_more_is_left_to_its_operator(
 def test_lanes_that_placement_has_no_more_are_made_anew(hosts, repair):
     host = hosts.read()
     for lane_id in host.lane_ids[1:3]:
-        placement.PLACEMENT.request(hosts.conn, 'DELETE', f'/resource_providers/{lane_id}')
+        PLACEMENT.request(hosts.conn, 'DELETE', f'/resource_providers/{lane_id}')
     (found,) = repair()
     assert (found.what, found.action, found.done) == ('cn1', 'make them anew', True)
     assert '2 of its 4 lanes are not in Placement' in found.wrong
@@ -101,7 +102,7 @@ def test_lanes_that_placement_has_no_more_are_made_anew(hosts, repair):
 def test_lane_that_is_there_by_another_id_is_found(hosts, repair):
     lane_ids = hosts.read().lane_ids
     others = [*lane_ids[:-1], str(uuid.uuid4())]
-    hosts.database.write(db.update, hosts.ids[0], {}, {'lane_ids': others})
+    hosts.database.write(db.HOSTS.update, hosts.ids[0], {}, {'lane_ids': others})
     (found,) = repair()
     assert found.done
     assert hosts.read().lane_ids == lane_ids
@@ -112,14 +113,14 @@ def test_host_that_was_being_taken_out_is_left_to_its_operator(hosts, repair):
     hosts.state.faults.append(fault)
     with pytest.raises(Exception, match='503'):
         hosts.operations.delete_host(hosts.context, hosts.ids[0])
-    placement.update_pool_aggregate(hosts.conn, hosts.read().provider_id, lambda: False)
+    pools.isolate(hosts.conn, hosts.read().provider_id, False)
     (found,) = repair()
     assert (found.what, found.action) == ('cn1', None)
 
 
 def test_what_fails_is_told_and_the_rest_is_done(hosts):
     for number in (0, 1):
-        placement.update_pool_aggregate(hosts.conn, hosts.read(number).provider_id, lambda: False)
+        pools.isolate(hosts.conn, hosts.read(number).provider_id, False)
     hosts.state.faults.append({'method': 'PUT', 'path': 'aggregates', 'status': 503, 'count': 1})
     found = list(host_repair.HostRepair(hosts.database, hosts.conn, True).run())
     assert sorted(each.done for each in found) == [False, True]

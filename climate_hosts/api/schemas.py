@@ -6,7 +6,7 @@ from typing import Any
 from climate_common import limits
 from climate_core.api import registered_units
 from climate_core.api.schemas import common, usage
-from climate_hosts.domain import power
+from climate_hosts.power import states
 
 _NAME, _FLAG = limits.NAME_SCHEMA, registered_units.FLAG
 _COMMON: dict[str, dict[str, Any]] = {
@@ -93,7 +93,7 @@ SHOWN: dict[str, Any] = {
         },
         'power': {
             'type': 'string',
-            'enum': [power.AWAKE, *(str(each) for each in power.PowerState)],
+            'enum': [states.AWAKE, *(str(each) for each in states.PowerState)],
             'description': 'Whether it is switched off until a lease needs it.',
         },
         'kept_on': {

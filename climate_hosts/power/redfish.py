@@ -16,7 +16,7 @@ import sushy
 from oslo_config import cfg
 from sushy import auth, exceptions
 
-from climate_hosts.cloud.power.base import (
+from climate_hosts.power.drivers import (
     BadOption,
     Machine,
     MachinesFile,

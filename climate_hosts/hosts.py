@@ -11,14 +11,14 @@ import dataclasses
 import enum
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from climate_common import dates, resource_types
 from climate_core import exceptions
 from climate_core.lease import unit_properties
 from climate_core.lease.model import Reservation
 from climate_core.lease.unit_properties import HOST_KIND, NODE_FACTS, Node
-from climate_hosts.domain.power import AWAKE, PowerState
+from climate_hosts.power.states import AWAKE, PowerState
 
 #: The kind of the units of hosts.
 KIND: Final = HOST_KIND
@@ -107,6 +107,16 @@ class Host(Node):
     wake_seconds: int | None = None
     created_at: datetime
     updated_at: datetime | None = None
+
+    @classmethod
+    def from_row(cls, row: Mapping[Any, Any]) -> Self:
+        """Create it from the columns of its row and its unit."""
+        values = {field.name: row[field.name] for field in dataclasses.fields(cls)}
+        values['lane_ids'] = tuple(row['lane_ids'])
+        values['state'] = State(row['state'])
+        values['power'] = PowerState(row['power']) if row['power'] else None
+        values['kept_on'] = bool(row['kept_on'])
+        return cls(**values)
 
     @property
     def reason(self) -> str | None:

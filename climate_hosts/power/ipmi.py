@@ -22,7 +22,7 @@ from typing import Final, Self
 from oslo_config import cfg
 from oslo_utils import netutils
 
-from climate_hosts.cloud.power.base import (
+from climate_hosts.power.drivers import (
     BadOption,
     BadPowerSettings,
     Machine,

@@ -7,15 +7,16 @@ while all of them are reserved the lane is closed. The functions have the contra
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final
+import uuid
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 from climate_common import lanes
-from climate_core.cloud import errors, placement
-from climate_core.cloud.placement import GENERATION, PLACEMENT
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
+from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
+from climate_core.cloud.placement import PLACEMENT
+from climate_hosts import placement
+from climate_hosts.placement import GENERATION
 
 #: Sets aggregates without a generation, which each claim of a server changes.
 _WITHOUT_GENERATION: Final = '1.18'
@@ -35,7 +36,7 @@ class LaneAccess:
 
 
 def create_lane(
-    conn: 'connections.Connection',
+    conn: Connection,
     root: placement.Provider,
     number: int,
     lane_id: str | None = None,
@@ -68,36 +69,34 @@ def create_lane(
     return lane.id
 
 
-def _complete_lane(conn: 'connections.Connection', lane_id: str, generation: int | None) -> None:
+def _complete_lane(conn: Connection, lane_id: str, generation: int | None) -> None:
     """Create the inventory, trait and aggregates that a lane lacks.
 
     :param generation: of a lane that was just created and has nothing; None: read what it has
     """
 
-    def slots(found: Mapping[str, Any]) -> dict[str, Any] | None:
-        # A lane that existed before may be open, and stays open.
-        made = lanes.SLOT in found['inventories'] and lanes.HOST in found['inventories']
-        return None if made else {'inventories': _lane_inventories(1, is_open=False)}
-
-    def traits(found: Mapping[str, Any]) -> dict[str, Any] | None:
-        marked = {lanes.TRAIT, *found['traits']}
-        return None if lanes.TRAIT in found['traits'] else {'traits': sorted(marked)}
-
     path = f'/resource_providers/{lane_id}'
     known = None if generation is None else {GENERATION: generation, 'inventories': {}}
-    written = placement.update_provider(conn, f'{path}/inventories', slots, known)
-    known = None if generation is None else {**written, 'traits': []}
-    placement.update_provider(conn, f'{path}/traits', traits, known)
+    slots = placement.ProviderPart(conn, f'{path}/inventories', known)
+    for found in slots:
+        if lanes.SLOT in found['inventories'] and lanes.HOST in found['inventories']:
+            # A lane that existed before may be open, and stays open.
+            break
+        slots.put({'inventories': _lane_inventories(1, is_open=False)})
+    known = None if generation is None else {**slots.value, 'traits': []}
+    traits = placement.ProviderPart(conn, f'{path}/traits', known)
+    for found in traits:
+        if lanes.TRAIT in found['traits']:
+            break
+        traits.put({'traits': sorted({lanes.TRAIT, *found['traits']})})
 
 
-def read_access(conn: 'connections.Connection', lane_id: str) -> LaneAccess:
+def read_access(conn: Connection, lane_id: str) -> LaneAccess:
     """Return whose servers may take slots of a lane."""
     return LaneAccess(*placement.read_aggregates(conn, lane_id))
 
 
-def set_lane_aggregates(
-    conn: 'connections.Connection', lane_id: str, aggregates: Collection[str]
-) -> None:
+def set_lane_aggregates(conn: Connection, lane_id: str, aggregates: Collection[str]) -> None:
     """Set the aggregates of a lane: the reservation that may enter; empty: none may."""
     path = f'/resource_providers/{lane_id}/aggregates'
     response = PLACEMENT.send(
@@ -106,7 +105,7 @@ def set_lane_aggregates(
     errors.check_response(response, PLACEMENT.name)
 
 
-def is_open(conn: 'connections.Connection', lane_id: str) -> bool:
+def is_open(conn: Connection, lane_id: str) -> bool:
     """Return whether any servers may take slots of a lane."""
     inventories = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories', 'inventories')
     slots = inventories.get(lanes.SLOT, {})
@@ -116,7 +115,7 @@ def is_open(conn: 'connections.Connection', lane_id: str) -> bool:
 
 
 def set_slots(
-    conn: 'connections.Connection',
+    conn: Connection,
     lane_id: str,
     slots: int,
     *,
@@ -133,17 +132,16 @@ def set_slots(
     """
     wanted = _lane_inventories(slots, is_open)
     known = None if generation is None else {GENERATION: generation, 'inventories': {}}
-    written = placement.update_provider(
-        conn,
-        f'/resource_providers/{lane_id}/inventories',
-        lambda found: None if _has(found, wanted) else {'inventories': wanted},
-        known,
-    )
-    return int(written[GENERATION])
+    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/inventories', known)
+    for found in part:
+        if _has(found, wanted):
+            break
+        part.put({'inventories': wanted})
+    return int(part.value[GENERATION])
 
 
 def open_lane(
-    conn: 'connections.Connection',
+    conn: Connection,
     lane_id: str,
     slots: int,
     aggregates: Collection[str],
@@ -159,7 +157,7 @@ def open_lane(
 
 
 def prepare_lane(
-    conn: 'connections.Connection', lane_id: str, slots: int, aggregates: Collection[str]
+    conn: Connection, lane_id: str, slots: int, aggregates: Collection[str]
 ) -> int | None:
     """Set the aggregates of a lane to those of a reservation; leave it closed until the start.
 
@@ -183,7 +181,7 @@ def prepare_lane(
 
 
 def _give_lane(
-    conn: 'connections.Connection', lane_id: str, aggregates: Collection[str], found: LaneAccess
+    conn: Connection, lane_id: str, aggregates: Collection[str], found: LaneAccess
 ) -> LaneAccess | None:
     """Set whose servers may enter a lane; None if it has changed since it was read."""
     if found.aggregates == {*aggregates}:
@@ -195,7 +193,7 @@ def _give_lane(
 
 
 def _put_slots(
-    conn: 'connections.Connection', lane_id: str, slots: int, is_open: bool, found: LaneAccess
+    conn: Connection, lane_id: str, slots: int, is_open: bool, found: LaneAccess
 ) -> LaneAccess | None:
     """Set the slots of a lane; None if it has changed since it was read."""
     body = {GENERATION: found.generation, 'inventories': _lane_inventories(slots, is_open)}
@@ -204,7 +202,7 @@ def _put_slots(
     return None if written is None else LaneAccess(written[GENERATION], found.aggregates)
 
 
-def close_lane(conn: 'connections.Connection', lane_id: str) -> list[str]:
+def close_lane(conn: Connection, lane_id: str) -> list[str]:
     """Close a lane to further servers; return the ids of the servers that are in it.
 
     Its aggregates go first: that needs no generation, so claims at the same time do not delay it.
@@ -215,7 +213,7 @@ def close_lane(conn: 'connections.Connection', lane_id: str) -> list[str]:
     return placement.list_consumers(conn, lane_id)
 
 
-def drain_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str) -> list[str]:
+def drain_lane(conn: Connection, lane_id: str, reservation_id: str) -> list[str]:
     """Close a lane to servers of a reservation; return the ids of the servers that are in it.
 
     The lane stays the reservation's, and no other reservation may open it, until this is called
@@ -224,9 +222,7 @@ def drain_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str
     ended = lanes.ended_aggregate(reservation_id)
     own = {ended, lanes.reservation_aggregate(reservation_id)}
     try:
-        closed = _close_if(
-            conn, lane_id, lambda found: bool(found & own), [ended], always_write=False
-        )
+        closed = _close_if(conn, lane_id, own, [ended], always_write=False)
         left = placement.list_consumers(conn, lane_id) if closed else []
         if closed and not left:
             _release_lane(conn, lane_id, ended, closed[1].generation)
@@ -239,9 +235,9 @@ def drain_lane(conn: 'connections.Connection', lane_id: str, reservation_id: str
 
 
 def _close_if(
-    conn: 'connections.Connection',
+    conn: Connection,
     lane_id: str,
-    should_close: Callable[[frozenset[str]], bool],
+    own: Collection[str],
     aggregates: Collection[str],
     *,
     always_write: bool,
@@ -249,75 +245,84 @@ def _close_if(
     """Close a lane and set its aggregates; None: it is another reservation's.
 
     Nothing is written if the lane has changed since it was read: another reservation may have it
-    by now. The slots go first, for they decide about claims.
+    by now.
 
-    :param should_close: see :func:`clear_lane_if`
+    :param own: the lane is closed if it is in one of these aggregates
     :param always_write: also if it is closed, so that no process that has read it can open it
     :returns: the access before and after
     :raises climate_core.cloud.errors.Busy: other processes always changed it first
     """
     for _ in range(placement.TRIES):
         found = read_access(conn, lane_id)
-        if not should_close(found.aggregates):
+        if found.aggregates.isdisjoint(own):
             return None
-        seen = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories')
-        if seen[GENERATION] != found.generation:
-            continue
-        total = seen['inventories'][lanes.SLOT]['total']
-        is_closed = _has(seen, _lane_inventories(total, is_open=False))
-        if is_closed and not always_write:
-            closed: LaneAccess | None = found
-        else:
-            closed = _put_slots(conn, lane_id, total, False, found)
-        kept = closed and _give_lane(conn, lane_id, aggregates, closed)
-        if kept:
-            return found, kept
+        closed = _close_unchanged(conn, lane_id, found, aggregates, always_write)
+        if closed:
+            return found, closed
     raise errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
 
 
+def _close_unchanged(
+    conn: Connection,
+    lane_id: str,
+    found: LaneAccess,
+    aggregates: Collection[str],
+    always_write: bool,
+) -> LaneAccess | None:
+    """Close a lane and set its aggregates; None if it has changed since it was read.
+
+    The slots go first, for they decide about claims.
+    """
+    seen = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories')
+    if seen[GENERATION] != found.generation:
+        return None
+    total = seen['inventories'][lanes.SLOT]['total']
+    is_closed = _has(seen, _lane_inventories(total, is_open=False))
+    if is_closed and not always_write:
+        closed: LaneAccess | None = found
+    else:
+        closed = _put_slots(conn, lane_id, total, False, found)
+    return closed and _give_lane(conn, lane_id, aggregates, closed)
+
+
 def clear_lane(
-    conn: 'connections.Connection', lane_id: str, aggregates: Collection[str]
+    conn: Connection, lane_id: str, aggregates: Collection[str]
 ) -> frozenset[str] | None:
-    """Close a lane that is in one of these aggregates; see :func:`clear_lane_if`."""
-    return clear_lane_if(conn, lane_id, lambda found: not found.isdisjoint(aggregates))
+    """Close a lane that is in one of these aggregates, and remove it from all.
 
+    Servers may be in it. Concurrent changes by other processes are left as they are.
 
-def clear_lane_if(
-    conn: 'connections.Connection', lane_id: str, should_clear: Callable[[frozenset[str]], bool]
-) -> frozenset[str] | None:
-    """Close a lane and remove its aggregates, whether or not servers are in it.
-
-    Concurrent changes by other processes are left as they are.
-
-    :param should_clear: decides by the aggregates of the lane; it is called after each read of the
-        lane, and nothing is written if the lane has changed since
     :returns: the aggregates that it had; None: it was left alone
     :raises climate_core.cloud.errors.Busy: other processes always changed it first
     """
-    cleared = _close_if(conn, lane_id, should_clear, (), always_write=True)
+    cleared = _close_if(conn, lane_id, aggregates, (), always_write=True)
     return cleared and cleared[0].aggregates
 
 
-def _close_slots(conn: 'connections.Connection', lane_id: str) -> None:
+def clear_unchanged(conn: Connection, lane_id: str, found: LaneAccess) -> bool:
+    """Close a lane as :func:`clear_lane` does; False if it has changed since it was read."""
+    return _close_unchanged(conn, lane_id, found, (), always_write=True) is not None
+
+
+def _close_slots(conn: Connection, lane_id: str) -> None:
     """Reserve all slots of a lane."""
 
-    def inventories(found: Mapping[str, Any]) -> dict[str, Any] | None:
+    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/inventories')
+    for found in part:
         wanted = _lane_inventories(found['inventories'][lanes.SLOT]['total'], is_open=False)
-        return None if _has(found, wanted) else {'inventories': wanted}
+        if _has(found, wanted):
+            break
+        part.put({'inventories': wanted})
 
-    placement.update_provider(conn, f'/resource_providers/{lane_id}/inventories', inventories)
 
-
-def _release_lane(
-    conn: 'connections.Connection', lane_id: str, ended: str, generation: int
-) -> None:
+def _release_lane(conn: Connection, lane_id: str, ended: str, generation: int) -> None:
     """Remove the aggregates of a closed lane, unless a reservation has got it since."""
-
-    def aggregates(found: Mapping[str, Any]) -> dict[str, Any] | None:
-        return {'aggregates': []} if found['aggregates'] == [ended] else None
-
     known = {GENERATION: generation, 'aggregates': [ended]}
-    placement.update_provider(conn, f'/resource_providers/{lane_id}/aggregates', aggregates, known)
+    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/aggregates', known)
+    for found in part:
+        if found['aggregates'] != [ended]:
+            break
+        part.put({'aggregates': []})
 
 
 def _lane_inventories(slots: int, is_open: bool) -> dict[str, dict[str, int]]:
@@ -333,3 +338,89 @@ def _has(found: Mapping[str, Any], wanted: Mapping[str, Mapping[str, int]]) -> b
     return present.keys() == wanted.keys() and all(
         {'reserved': 0, **each}.items() <= present[name].items() for name, each in wanted.items()
     )
+
+
+_NAMESPACE: Final = uuid.UUID('3d8a4b0e-5a43-5f0e-8a0f-0f5b7e6f1c52')
+_CLASS: Final = 'MEMORY_MB'
+_TYPE: Final = 'CLIMATE_HOLD'
+#: The maximum number of allocations of a claim, which limits the ids that are released.
+_MAX_ALLOCATIONS: Final = 4096
+
+
+def claim_host(conn: Connection, provider_id: str) -> bool:
+    """Claim a host; return whether it is claimed, which proves that nothing else is there.
+
+    A host without memory in Placement, as a node of Ironic, cannot be claimed; nor can a host that
+    would need more than 4096 allocations.
+
+    :raises climate_core.cloud.errors.Gone: there is no such provider
+    """
+    path = f'/resource_providers/{provider_id}/inventories'
+    inventory = PLACEMENT.read(conn, path, 'inventories').get(_CLASS)
+    if inventory is None:
+        return False
+    wanted = {
+        _id(provider_id, number): amount for number, amount in enumerate(_amounts(inventory))
+    }
+    if not 0 < len(wanted) <= _MAX_ALLOCATIONS:
+        return False
+    there = placement.read_allocations(conn, provider_id)
+    if there.keys() - wanted.keys():
+        release_host(conn, provider_id)
+        return False
+    if _is_claimed(there, wanted):
+        return True
+    # Delete the claim of an earlier inventory.
+    for each in there:
+        _delete(conn, each)
+    owner = {
+        'project_id': conn.session.get_project_id(),
+        'user_id': conn.session.get_user_id(),
+        'consumer_generation': None,
+        'consumer_type': _TYPE,
+    }
+    body = {
+        consumer: {'allocations': {provider_id: {'resources': {_CLASS: amount}}}, **owner}
+        for consumer, amount in wanted.items()
+    }
+    response = PLACEMENT.send(conn, 'POST', '/allocations', body)
+    if response.status_code != 409:
+        errors.check_response(response, PLACEMENT.name)
+    # Placement may have accepted both of two concurrent claims.
+    if _is_claimed(placement.read_allocations(conn, provider_id), wanted):
+        return True
+    release_host(conn, provider_id)
+    return False
+
+
+def release_host(conn: Connection, provider_id: str) -> None:
+    """Release a host, if it is claimed."""
+    there = placement.list_consumers(conn, provider_id)
+    ours = {_id(provider_id, number) for number in range(_MAX_ALLOCATIONS)} if there else set()
+    for consumer in sorted(ours.intersection(there)):
+        _delete(conn, consumer)
+
+
+def _delete(conn: Connection, consumer: str) -> None:
+    response = PLACEMENT.send(conn, 'DELETE', f'/allocations/{consumer}')
+    if response.status_code != 404:
+        errors.check_response(response, PLACEMENT.name)
+
+
+def _id(provider_id: str, number: int) -> str:
+    """Return the id of a consumer of the claim of a host."""
+    return str(uuid.uuid5(_NAMESPACE, f'{provider_id}|{number}'))
+
+
+def _is_claimed(there: Mapping[str, Mapping[str, int]], wanted: Mapping[str, int]) -> bool:
+    return {each: found.get(_CLASS) for each, found in there.items()} == dict(wanted)
+
+
+def _amounts(inventory: Mapping[str, Any]) -> Sequence[int]:
+    """Split an inventory into amounts that an allocation may have."""
+    total = int((inventory['total'] - inventory['reserved']) * inventory['allocation_ratio'])
+    most = min(inventory['max_unit'], total)
+    if most <= 0:
+        return []
+    whole, rest = divmod(total, most)
+    return [most] * whole + ([rest] if rest else [])

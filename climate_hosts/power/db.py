@@ -13,10 +13,12 @@ from sqlalchemy import orm
 from climate_core.db import allocations, rows, sql, tables
 from climate_core.db.sql import microseconds
 from climate_core.lease import usage
-from climate_hosts.domain import hosts, power
-from climate_hosts.domain.power import PowerHost, PowerState
+from climate_hosts.db.tables import HOST_SLEEPS, HOSTS
+from climate_hosts.hosts import Host, State
+from climate_hosts.power import states
+from climate_hosts.power.states import PowerHost, PowerState
 
-_UNIT, _HOST, _SLEEP = tables.UNITS, tables.HOSTS, tables.HOST_SLEEPS
+_UNIT, _HOST, _SLEEP = tables.UNITS, HOSTS, HOST_SLEEPS
 _ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
 
 #: When the first allocation of a host starts, or started.
@@ -52,7 +54,7 @@ def list_all(session: orm.Session) -> tuple[list[PowerHost], datetime.datetime]:
 
 
 def _read(row: sa.RowMapping) -> PowerHost:
-    is_ordinary = row['open_to_unreserved'] is None and row['state'] == hosts.State.ENROLLED
+    is_ordinary = row['open_to_unreserved'] is None and row['state'] == State.ENROLLED
     return PowerHost(
         id=row['id'],
         name=row['hypervisor_hostname'],
@@ -65,7 +67,7 @@ def _read(row: sa.RowMapping) -> PowerHost:
         kept_on=bool(row['kept_on']),
         wake_seconds=row['wake_seconds'],
         usable=bool(row['available']) and is_ordinary,
-        failed=row['state'] == hosts.State.FAILED,
+        failed=row['state'] == State.FAILED,
         need=row['need'],
     )
 
@@ -82,7 +84,7 @@ def read_need(session: orm.Session, host_id: int) -> datetime.datetime | None:
     return need
 
 
-def begin_sleep(session: orm.Session, host: hosts.Host, now: datetime.datetime) -> None:
+def begin_sleep(session: orm.Session, host: Host, now: datetime.datetime) -> None:
     """Record that a host is off from now on."""
     new = {'unit_id': host.id, 'hypervisor_hostname': host.hypervisor_hostname, 'start': now}
     rows.insert(session, _SLEEP, [new])
@@ -128,7 +130,7 @@ def read_sleep_hours(session: orm.Session, period: usage.Span) -> dict[str, floa
 def count_states(session: orm.Session) -> PowerCounts:
     """Count hosts by power state, and the time for which they were off; three statements."""
     by_state = sa.select(_HOST.c.power, sa.func.count()).group_by(_HOST.c.power)
-    hosts = {state or power.AWAKE: number for state, number in session.execute(by_state)}
+    hosts = {state or states.AWAKE: number for state, number in session.execute(by_state)}
     start, end = microseconds(_SLEEP.c.start), microseconds(_SLEEP.c.end)
     is_open = _SLEEP.c.end.is_(None)
     ended, begun, sleeping = session.execute(

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Evacuate the shared hosts that were taken for a lease: the event ``make_room``.
+"""Evacuate shared hosts for a lease: the kind ``best_effort`` and the event ``make_room``.
 
-Each pass compares: a host must be isolated from ordinary servers, and each server on it must
-be moved. Nova stores which servers are being moved, so a manager that dies leaves nothing to
-repair. No server is stopped or deleted. :mod:`climate_hosts.operations.shared_hosts` returns
-hosts that are no longer needed, whatever became of the lease.
+The hosts are taken from ordinary servers in the transaction that writes the lease. Each pass
+compares: a host must be isolated from ordinary servers, and each server on it must be moved.
+Nova stores which servers are being moved, so a manager that dies leaves nothing to repair. No
+server is stopped or deleted. :mod:`climate_hosts.operations.shared_hosts` returns hosts that are
+no longer needed, whatever became of the lease.
 """
 
 import contextlib
@@ -12,28 +13,181 @@ import dataclasses
 import datetime
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from oslo_config import cfg
 from oslo_log import log
+from sqlalchemy import orm
+from stevedore import driver
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.cloud import errors, placement
-from climate_core.db.engine import Clock
+from climate_core.cloud import errors
+from climate_core.cloud.connections import Connection
+from climate_core.db.engine import Clock, Database
 from climate_core.lease import model, states
 from climate_core.lease.events import queue
+from climate_core.operations.allocation_service import AllocationService
+from climate_core.operations.draft import Draft
+from climate_core.operations.services import UserConnector
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.common_pool import server_placement
-from climate_core.plugins.common_pool.server_placement import CandidateHost, CannotDrainHosts
-from climate_hosts.db import shared_hosts as db_shared
-from climate_hosts.db.shared_hosts import SharedHost
-from climate_hosts.operations import evacuation_inventory, shared_hosts
-from climate_hosts.operations.evacuation_planner import UNTIL, EvacuationPlanner
+from climate_core.plugins.common_pool.server_placement import (
+    CandidateHost,
+    CannotDrainHosts,
+)
+from climate_core.plugins.loading import PluginError
+from climate_hosts import placement
+from climate_hosts.db import host_reservations
+from climate_hosts.db.host_reservations import SharedHost
+from climate_hosts.operations import shared_hosts
+from climate_hosts.operations.draining import (
+    MOVABLE,
+    MOVING,
+    Hypervisors,
+    live_migrate,
+    read_candidate,
+    read_candidates,
+)
 from climate_hosts.watch import isolation
 
 LOG = log.getLogger(__name__)
+
+
+NAMESPACE: Final = 'climate.migration.strategies'
+_STRATEGIES: Final[Mapping[str, server_placement.Strategy]] = {
+    function.__name__: function
+    for function in (
+        server_placement.fewest_servers,
+        server_placement.least_memory,
+        server_placement.oldest_first,
+    )
+}
+#: Candidates are read in batches of this size, or of twice the requested number; two calls each.
+_BATCH_SIZE: Final = 10
+#: After this number of candidates the request is rejected.
+_MAX_CANDIDATES: Final = 100
+#: The key of the progress of the reservation: until when its hosts must be empty.
+UNTIL: Final = 'until'
+
+
+def load_strategy(name: str) -> server_placement.Strategy:
+    """Return the strategy of ``[queue] migration_strategy``.
+
+    :raises climate_core.plugins.loading.PluginError: there is none of this name
+    """
+    if name in _STRATEGIES:
+        return _STRATEGIES[name]
+    try:
+        found: server_placement.Strategy = driver.DriverManager(NAMESPACE, name).driver
+    except RuntimeError as exc:
+        raise PluginError(
+            f'[queue] migration_strategy: {name} is not installed in {NAMESPACE}; there are '
+            f'{", ".join(_STRATEGIES)}.'
+        ) from exc
+    return found
+
+
+@dataclasses.dataclass(eq=False)
+class EvacuationPlanner:
+    """Choose hosts that can be evacuated for a lease.
+
+    :param cloud: None: there are no hosts
+    """
+
+    conf: cfg.ConfigOpts
+    database: Database
+    allocation_service: AllocationService
+    cloud: UserConnector | None = None
+
+    def __post_init__(self) -> None:
+        self._strategy = load_strategy(self.conf.queue.migration_strategy)
+
+    def choose_hosts(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
+        """Return the ids of the hosts that are to be evacuated for a new lease.
+
+        :param refused: the rejection without an evacuation
+        :raises climate_core.exceptions.NotEnough: too few can be evacuated
+        :raises climate_core.exceptions.BadRequest: the lease starts too late
+        """
+        lease = draft.lease
+        most = self.conf.queue.best_effort_timeout
+        if lease.start_date > draft.now + datetime.timedelta(seconds=most):
+            raise exceptions.BadRequest(
+                f'Hosts are emptied at once, so a lease of the kind best_effort must start within '
+                f'{most} seconds.',
+                field='start_date',
+            )
+        if draft.request is not None and draft.request.lasts is not None:
+            seconds = round(draft.request.lasts.total_seconds())
+            lease = dataclasses.replace(lease, duration=seconds)
+        try:
+            return tuple(candidate.id for candidate in self.choose(lease, draft.now))
+        except CannotDrainHosts as exc:
+            message = f'{exc} {refused.message}'
+            raise exceptions.NotEnough(message, refused.field, refused.available_from) from exc
+        except errors.EXPECTED as exc:
+            raise exceptions.ServiceUnavailable(str(exc)) from exc
+
+    def take_hosts(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
+        """Take the hosts that are to be evacuated for the new lease of a draft; return the lease.
+
+        :raises climate_core.exceptions.NotEnough: another lease has taken one of them
+        """
+        asked, most = draft.request, self.conf.queue.best_effort_timeout
+        assert asked is not None, 'hosts are emptied for a whole lease'  # nosec B101 # for mypy: it holds already
+        for host_id in draft.hosts_to_evacuate:
+            shared_hosts.take_for_lease(session, host_id, lease.id)
+        until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
+        progress = {UNTIL: until.isoformat()}
+        return queue.drain_hosts_for(lease, progress, asked.lasts, draft.wait_reason, draft.now)
+
+    def connect(self) -> Connection:
+        """Return the connection with the rights of the service."""
+        assert self.cloud is not None, 'there are hosts'  # nosec B101 # for mypy: it holds already
+        return self.cloud.service()
+
+    def choose(
+        self, lease: model.Lease, now: datetime.datetime, without: Collection[int] = ()
+    ) -> list[CandidateHost]:
+        """Choose hosts to evacuate, beside those that are being evacuated for the lease.
+
+        :raises climate_core.plugins.common_pool.server_placement.CannotDrainHosts: too few
+        """
+        missing, would_do = self.allocation_service.count_shortage(lease, now)
+        present = [
+            host
+            for host in self.database.read(host_reservations.list_available)
+            if host.id in would_do and host.id not in without
+        ]
+        emptied = self.database.read(host_reservations.list_evacuating)
+        count = max(0, missing - sum(host.emptied_for == lease.id for host in emptied))
+        if count > len(present) or not count:
+            return server_placement.choose_hosts(
+                [CandidateHost(id=e.id, name='') for e in present], count, ()
+            )
+        conn = self.connect()
+        hypervisors = Hypervisors(conn)
+        free = server_placement.FreeCapacity(hypervisors.targets())
+        # The servers of hosts that are being evacuated are placed first.
+        moving = list(read_candidates(conn, emptied))
+        up, looked = hypervisors.emptiest_first(present), list[CandidateHost]()
+        size, spares = max(_BATCH_SIZE, 2 * count), self.conf.queue.spare_servers
+        failure = CannotDrainHosts()
+        for first in range(0, max(1, min(len(up), max(_MAX_CANDIDATES, size))), size):
+            looked += read_candidates(conn, up[first : first + size])
+            try:
+                return server_placement.choose_hosts(
+                    looked, count, free, self._strategy, spares, moving
+                )
+            except CannotDrainHosts as exc:
+                failure = exc
+        if len(up) <= len(looked):
+            raise failure
+        raise CannotDrainHosts(f'{failure} Those with more servers were not looked at.')
+
 
 #: Seconds until the next poll of servers that are being moved.
 _POLL_SECONDS: Final = 2.0
@@ -122,7 +276,7 @@ class _EvacuationPass:
         self._closed: dict[str, str] = dict(progress.get(_CLOSED, {}))
 
     def run(self) -> PollAgain | None:
-        evacuating = self._database.read(db_shared.list_evacuating)
+        evacuating = self._database.read(host_reservations.list_evacuating)
         taken = [host for host in evacuating if host.emptied_for == self._lease.id]
         missing, _ = self._planner.allocation_service.count_shortage(self._lease, self._now)
         if not missing:
@@ -135,14 +289,14 @@ class _EvacuationPass:
         candidates: list[CandidateHost] = []
         for host in taken:
             try:
-                candidates.append(evacuation_inventory.read_candidate(self._conn, host))
+                candidates.append(read_candidate(self._conn, host))
             except errors.Gone:
                 return self._replace(host, 'Placement does not have it any more.')
             obstacle = self._find_obstacle(candidates[-1])
             if obstacle is not None:
                 return self._replace(host, obstacle)
         left = [server for candidate in candidates for server in candidate.servers]
-        idle = [server.id for server in left if server.status in evacuation_inventory.MOVABLE]
+        idle = [server.id for server in left if server.status in MOVABLE]
         if left and not self._requests and len(idle) == len(left):
             # Another lease may have got its hosts at the same moment.
             ahead = itertools.takewhile(lambda host: host not in taken, evacuating)
@@ -162,7 +316,7 @@ class _EvacuationPass:
         rest = self._planner.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
         if rest > 0:
             return PollAgain(rest)
-        hypervisors = evacuation_inventory.Hypervisors(self._conn)
+        hypervisors = Hypervisors(self._conn)
         for host in taken:
             # The watch of hosts ignores hosts that take no allocations.
             if not hypervisors.is_up(host.provider_id):
@@ -199,9 +353,9 @@ class _EvacuationPass:
     def _find_obstacle(self, candidate: CandidateHost) -> str | None:
         """Return why a host cannot be evacuated; None: it can."""
         for server in candidate.servers:
-            if server.obstacle and server.status != evacuation_inventory.MOVING:
+            if server.obstacle and server.status != MOVING:
                 return f'Server {server.id} {server.obstacle}.'
-            is_movable = server.status in evacuation_inventory.MOVABLE
+            is_movable = server.status in MOVABLE
             if self._requests.get(server.id, 0) >= _MAX_REQUESTS and is_movable:
                 return f'Nova did not move server {server.id}.'
         return None
@@ -211,8 +365,8 @@ class _EvacuationPass:
 
         :param ahead: hosts whose servers are placed first
         """
-        targets = evacuation_inventory.Hypervisors(self._conn).targets()
-        moving = evacuation_inventory.read_candidates(self._conn, ahead)
+        targets = Hypervisors(self._conn).targets()
+        moving = read_candidates(self._conn, ahead)
         spares = self._planner.conf.queue.spare_servers
         return server_placement.place_servers([*moving, *chosen], targets, spares) is not None
 
@@ -241,5 +395,5 @@ class _EvacuationPass:
         moving = left - len(idle)
         for server_id in idle[: max(0, max(1, share) - moving)]:
             self._requests[server_id] += 1
-            evacuation_inventory.live_migrate(self._conn, server_id)
+            live_migrate(self._conn, server_id)
         self._progress[_SERVERS] = self._requests

@@ -2,23 +2,98 @@
 """Power hosts off and on, step by step: each step is a transaction and a notification.
 
 Each step is written before it is done, with the row of the host locked. A change of a host
-increments the generation of its unit, so that no allocation relies on an outdated unit:
-either the step sees an allocation, or the transaction that allocates sees the step.
+increments the generation of its unit, so that no allocation relies on an outdated unit: either the
+step sees an allocation, or the transaction that allocates sees the step.
 """
 
 import contextlib
 import datetime
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sqlalchemy import orm
 
-from climate_core import exceptions
+from climate_common import dates
+from climate_core import exceptions, notifications
 from climate_core.db import outbox, sql
-from climate_hosts import notifications as notices
-from climate_hosts.db import host_power as db_power
+from climate_core.db.engine import signal
+from climate_core.notifications import schemas
+from climate_hosts import hosts
 from climate_hosts.db import hosts as db
-from climate_hosts.domain import hosts, power
-from climate_hosts.domain.power import PowerState
+from climate_hosts.hosts import Host
+from climate_hosts.power import db as db_power
+from climate_hosts.power import states
+from climate_hosts.power.states import PowerState
+from climate_hosts.watch import failures
+
+PREFIX: Final = 'host.power.'
+#: The event type of a host that did not wake.
+FAILED: Final = f'{PREFIX}failed'
+
+
+def state_changed(
+    host: Host, state: states.PowerState | None, now: datetime.datetime
+) -> tuple[str, dict[str, Any]]:
+    """Create the notification of a host that enters a power state; None: it is on."""
+    name = str(state or states.AWAKE)
+    return f'{PREFIX}{name}', _payload(host, name, None, now)
+
+
+def wake_failed(host: Host, reason: str, now: datetime.datetime) -> tuple[str, dict[str, Any]]:
+    """Create the notification of a host that did not wake in time."""
+    return FAILED, _payload(host, str(states.PowerState.WAKING), reason, now)
+
+
+def _payload(host: Host, state: str, reason: str | None, now: datetime.datetime) -> dict[str, Any]:
+    return {
+        'schema_version': notifications.VERSION,
+        'host_id': str(host.id),
+        'hypervisor_hostname': host.hypervisor_hostname,
+        'service_name': host.service_name,
+        'pool': host.pool,
+        'power': state,
+        'time': dates.serialize(now),
+        'reason': reason,
+    }
+
+
+_PAYLOAD: dict[str, Any] = {
+    'event_id': schemas.EVENT_ID,
+    'schema_version': schemas.value_schema('integer', const=notifications.VERSION),
+    'host_id': schemas.value_schema('string', 'Of the host in Climate.'),
+    'hypervisor_hostname': schemas.TEXT,
+    'service_name': schemas.value_schema('string', 'Of its nova-compute.'),
+    'pool': schemas.TEXT,
+    'power': schemas.value_schema(
+        'string',
+        'After the change.',
+        enum=[states.AWAKE, *(str(each) for each in states.PowerState)],
+    ),
+    'time': schemas.date_schema('When.'),
+    'reason': schemas.value_schema(
+        schemas.NULLABLE, 'The reason of a host that was not powered on.'
+    ),
+}
+_SENT: Mapping[str, str] = {
+    str(states.PowerState.FALLING_ASLEEP): 'a host that no lease needs is to be powered off',
+    str(states.PowerState.ASLEEP): 'a host is powered off',
+    str(states.PowerState.WAKING): 'a host is to be powered on',
+    states.AWAKE: 'a host accepts servers again, or was not powered off after all',
+}
+
+
+def list_types() -> list[schemas.NotificationType]:
+    """Return the types of notifications of the power of hosts."""
+    changes = [
+        schemas.create_type(f'{PREFIX}{state}', sent, _PAYLOAD) for state, sent in _SENT.items()
+    ]
+    failed = schemas.create_type(
+        FAILED,
+        'a host was not powered on in time: other hosts are allocated in its place if possible',
+        _PAYLOAD,
+    )
+    return [*changes, failed]
+
 
 #: The reason of a host that did not wake.
 WAKE_TIMED_OUT: Final = 'It was switched on at {}, and its nova-compute is not up.'
@@ -33,7 +108,7 @@ def start_sleep(session: orm.Session, host_id: int, idle: datetime.timedelta) ->
     if host is None or not host.can_power_off():
         return False
     now = sql.read_time(session)
-    if not power.is_idle(db_power.read_need(session, host_id), idle, now):
+    if not states.is_idle(db_power.read_need(session, host_id), idle, now):
         return False
     _change(session, host, PowerState.FALLING_ASLEEP, now, slept_at=now)
     return True
@@ -84,7 +159,7 @@ def mark_awake(session: orm.Session, host_id: int) -> float | None:
     measured = host.wake_seconds
     # A host that was woken before it was off is no measure of how long it takes.
     if db_power.has_slept_until(session, host_id, host.power_since):
-        measured = power.smooth_wake_seconds(host.wake_seconds, seconds)
+        measured = states.smooth_wake_seconds(host.wake_seconds, seconds)
     _change(session, host, None, now, wake_seconds=measured)
     return seconds
 
@@ -97,16 +172,17 @@ def mark_wake_failed(session: orm.Session, host_id: int, reason: str) -> bool:
     host = _lock(session, host_id)
     if host is None or host.power is not PowerState.WAKING:
         return False
-    if not db.mark_failed(session, host_id, reason):
+    if not failures.mark_failed(session, host_id, reason):
         return False
     now = sql.read_time(session)
-    outbox.add_notifications(session, [notices.wake_failed(host, reason, now)], now)
+    outbox.add_notifications(session, [wake_failed(host, reason, now)], now)
+    signal(session, states.WAKE_FAILED)
     return True
 
 
 def _lock(session: orm.Session, host_id: int) -> hosts.Host | None:
     with contextlib.suppress(exceptions.HostNotFound):
-        return db.get(session, host_id, lock=True)
+        return db.HOSTS.get(session, host_id, lock=True)
     return None
 
 
@@ -118,5 +194,5 @@ def _change(
     **more: Any,
 ) -> None:
     asleep = {'asleep': state is not None}
-    db.update(session, host.id, asleep, {'power': state, 'power_since': now, **more})
-    outbox.add_notifications(session, [notices.state_changed(host, state, now)], now)
+    db.HOSTS.update(session, host.id, asleep, {'power': state, 'power_since': now, **more})
+    outbox.add_notifications(session, [state_changed(host, state, now)], now)

@@ -1,37 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read which servers run on hosts that are to be drained, and where they could go.
+"""Move the servers of hosts away: read which run there, and drain hosts of a pool.
 
-Nova and Placement are called with the rights of the service.
+:class:`HostDrainer` moves the servers of hosts that were added to a pool with them. Ordinary
+servers are kept off such a host since it was enrolled. Each pass compares: servers that are still
+there are moved, and a host without servers takes allocations. Nova stores which servers are being
+moved, so a manager that dies leaves nothing to repair, and several managers may do it at the same
+time. No server is stopped or deleted.
 """
 
 import contextlib
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from oslo_config import cfg
 from oslo_log import log
+from sqlalchemy import orm
 
+from climate_common import words
 from climate_core import exceptions
-from climate_core.cloud import errors, hypervisors, placement, servers
+from climate_core.cloud import errors, hypervisors, servers
+from climate_core.cloud.connections import Connection
+from climate_core.cloud.placement import read_ordinary_capacities
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.plugins.common_pool.server_placement import (
     CandidateHost,
     RunningServer,
     TargetHost,
 )
-from climate_hosts.db.shared_hosts import SharedHost
+from climate_core.threads import Worker
+from climate_hosts import hosts, placement
+from climate_hosts.db import host_reservations
+from climate_hosts.db import hosts as db
+from climate_hosts.db.host_reservations import SharedHost
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connections
+    from climate_core.cloud import Cloud
 
 LOG = log.getLogger(__name__)
 
+#: Seconds until the next pass while servers are being moved, or were not moved by Nova.
+_POLL_SECONDS: Final = 5.0
 #: The status of a server that is being moved.
 MOVING: Final = 'migrating'
 #: The statuses in which Nova moves a server that runs.
 MOVABLE: Final = frozenset({'ACTIVE', 'PAUSED'})
-
 _LIVE_MIGRATION: Final = {'host': None, 'block_migration': 'auto'}
-
 #: Extra specs of flavors, and properties of images, of servers that Nova does not live-migrate
 #: (nova/compute/api.py, live_migrate; nova/conductor/tasks/live_migrate.py) -> what those have.
 _TPM: Final = ('hw:tpm_version', 'hw_tpm_version')
@@ -48,7 +62,7 @@ _FALSE: Final = frozenset({'', 'false', '0', 'no', 'off', 'f', 'n'})
 class Hypervisors:
     """The hypervisors of the cloud, by the ids of their root providers; one call per thousand."""
 
-    def __init__(self, conn: 'connections.Connection') -> None:
+    def __init__(self, conn: Connection) -> None:
         self._conn = conn
         self._found = {node['id']: node for node in hypervisors.list_all(conn)}
 
@@ -76,7 +90,7 @@ class Hypervisors:
             host: service.get('zone')
             for host, service in hypervisors.list_services(self._conn).items()
         }
-        for root, room in placement.read_ordinary_capacities(self._conn).items():
+        for root, room in read_ordinary_capacities(self._conn).items():
             if self.is_up(root):
                 node = self._found[root]
                 free = {kind: room.capacity[kind] - used for kind, used in room.used.items()}
@@ -87,16 +101,14 @@ class Hypervisors:
                 )
 
 
-def read_candidates(
-    conn: 'connections.Connection', found: Iterable[SharedHost]
-) -> Iterator[CandidateHost]:
+def read_candidates(conn: Connection, found: Iterable[SharedHost]) -> Iterator[CandidateHost]:
     """Yield hosts with their servers; without hosts that Placement lacks by now."""
     for host in found:
         with contextlib.suppress(errors.Gone):
             yield read_candidate(conn, host)
 
 
-def read_candidate(conn: 'connections.Connection', host: SharedHost) -> CandidateHost:
+def read_candidate(conn: Connection, host: SharedHost) -> CandidateHost:
     """Return a host with its servers; two calls, and one for an empty host.
 
     :raises climate_core.cloud.errors.Gone: Placement does not have the host any more
@@ -110,7 +122,7 @@ def read_candidate(conn: 'connections.Connection', host: SharedHost) -> Candidat
     return CandidateHost(id=host.id, name=host.name, servers=found)
 
 
-def live_migrate(conn: 'connections.Connection', server_id: str) -> None:
+def live_migrate(conn: Connection, server_id: str) -> None:
     """Request to move a server to a host that Nova chooses; a rejection is logged."""
     try:
         servers.act(conn, server_id, 'os-migrateLive', _LIVE_MIGRATION)
@@ -155,3 +167,98 @@ def _find_binding(server: Mapping[str, Any]) -> str | None:
         if str(asked.get(name) or '').lower() not in _FALSE:
             return f'with {what}'
     return None
+
+
+class HostDrainer(Worker):
+    """Move the servers of hosts away; let the hosts take allocations when they are empty.
+
+    :param cloud: gives the connection with the rights of the service
+    """
+
+    name = 'host-drainer'
+    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
+        *errors.EXPECTED,
+        *DATABASE_ERRORS,
+        Stale,
+    )
+    failure_message = 'Hosts are not emptied; the next look goes on'
+    _IDLE_SECONDS = 300.0
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        database: Database,
+        cloud: 'Cloud',
+    ) -> None:
+        super().__init__(self._IDLE_SECONDS)
+        self._conf = conf
+        self._database = database
+        self._cloud = cloud
+        database.listen(host_reservations.EMPTYING, self.nudge)
+
+    def poll(self) -> float | None:
+        """Continue with each host; one statement if there is none.
+
+        :returns: the seconds until the next pass
+        """
+        found = [
+            host
+            for host in self._database.read(host_reservations.list_evacuating)
+            if host.emptied_for is None
+        ]
+        if not found:
+            return None
+        conn = self._cloud.service()
+        for host in found:
+            try:
+                self._step(conn, host)
+            except errors.EXPECTED as exc:
+                LOG.warning('%s is not emptied: %s', host.name, exc)
+        return _POLL_SECONDS
+
+    def _step(self, conn: Connection, host: SharedHost) -> None:
+        left = read_candidate(conn, host).servers
+        if not left:
+            if self._database.write(_complete_draining, host.id):
+                LOG.info('%s is empty, and in its pool', host.name)
+            return
+        idle = [server.id for server in left if server.obstacle is None]
+        moving = sum(server.status == MOVING for server in left)
+        for server_id in idle[: max(0, self._conf.queue.migrations - moving)]:
+            live_migrate(conn, server_id)
+        self._database.write(_update_progress, host.id, _describe_servers_left(left))
+
+
+def _describe_servers_left(left: Sequence[RunningServer]) -> str:
+    """Return which servers are left on a host, and what an operator has to do."""
+    message = f'{words.counted(len(left), "server")} left.'
+    stuck = [server for server in left if server.obstacle and server.status != MOVING]
+    if not stuck:
+        return message
+    named = ', '.join(f'{server.id} {server.obstacle}' for server in stuck[:3])
+    return f'{message} Nova cannot live-migrate {named}: move or delete them.'
+
+
+def _complete_draining(session: orm.Session, host_id: int) -> bool:
+    """Let a host take allocations; return whether it was draining until now."""
+    host = _lock_draining(session, host_id)
+    if host is None:
+        return False
+    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
+    db.HOSTS.update(session, host_id, {'available': True}, enrolled)
+    return True
+
+
+def _update_progress(session: orm.Session, host_id: int, message: str) -> None:
+    host = _lock_draining(session, host_id)
+    if host is not None and host.disabled_reason != message:
+        db.HOSTS.update(session, host_id, {}, {'disabled_reason': message})
+
+
+def _lock_draining(session: orm.Session, host_id: int) -> hosts.Host | None:
+    """Return a host with its row locked, if it is still"""
+    try:
+        host = db.HOSTS.get(session, host_id, lock=True)
+    except exceptions.HostNotFound:
+        return None
+    return host if host.is_draining else None

@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from climate_core.lease import feeds
+from climate_core.db import feeds
 
 
 def of(token):

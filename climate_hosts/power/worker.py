@@ -15,8 +15,7 @@ allocated last; and the start of a lease waits until its hosts are on.
 
 import collections
 import datetime
-import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -24,19 +23,19 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_common import dates
-from climate_core.cloud import errors, hypervisors, placement, volumes
+from climate_core.cloud import errors, hypervisors, volumes
+from climate_core.cloud.connections import Connection
+from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
 from climate_core.threads import PeriodicWorker
-from climate_hosts.cloud import host_claims
-from climate_hosts.cloud.power.base import PowerDriver, PowerError
-from climate_hosts.db import host_power as db
-from climate_hosts.domain import hosts as domain_hosts
-from climate_hosts.domain import power
-from climate_hosts.domain.power import PowerHost, PowerState
-from climate_hosts.operations import host_power
+from climate_hosts import hosts as domain_hosts
+from climate_hosts import lane_providers, nova, placement
+from climate_hosts.power import db, states, transitions
+from climate_hosts.power.drivers import PowerDriver, PowerError
+from climate_hosts.power.states import PowerHost, PowerState
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connections
+    from climate_core.cloud import Cloud
 
 LOG = log.getLogger(__name__)
 
@@ -60,10 +59,10 @@ _TROUBLE: Final[tuple[type[Exception], ...]] = (
 _Service = Mapping[str, Any]
 
 
-def read_terms(conf: cfg.ConfigOpts) -> power.PowerTerms:
+def read_terms(conf: cfg.ConfigOpts) -> states.PowerTerms:
     """Return the terms by which hosts are powered off and on."""
     options = conf.power
-    return power.PowerTerms(
+    return states.PowerTerms(
         sleep_after=datetime.timedelta(seconds=options.sleep_after),
         wake=datetime.timedelta(seconds=options.wake_seconds),
         slack=datetime.timedelta(seconds=options.wake_slack),
@@ -76,8 +75,7 @@ class HostPower(PeriodicWorker):
     """Power hosts off and on, in a dedicated thread.
 
     :param driver: switches the machines
-    :param connect: returns the connection with the rights of the service
-    :param tell_failed: called when a host was marked as failed because it did not wake
+    :param cloud: gives the connection with the rights of the service
     """
 
     name = 'host-power'
@@ -98,15 +96,13 @@ class HostPower(PeriodicWorker):
         conf: cfg.ConfigOpts,
         database: Database,
         driver: PowerDriver,
-        connect: Callable[[], 'connections.Connection'],
-        tell_failed: Callable[[], None] = lambda: None,
+        cloud: 'Cloud',
     ) -> None:
         super().__init__(conf.power.interval, _FIRST_SECONDS)
         self._conf = conf
         self._database = database
         self._driver = driver
-        self._connect = connect
-        self._tell_failed = tell_failed
+        self._cloud = cloud
         self._terms = read_terms(conf)
         #: The last request to a machine, and its time; only its repetition depends on it.
         self._requests: dict[int, tuple[str, datetime.datetime]] = {}
@@ -119,7 +115,7 @@ class HostPower(PeriodicWorker):
         hosts, now = self._database.read(db.list_all)
         if not hosts:
             return None
-        conn = self._connect()
+        conn = self._cloud.service()
         services: Mapping[str, _Service] | None = None
         able: set[int] = set()
         try:
@@ -129,11 +125,11 @@ class HostPower(PeriodicWorker):
         except errors.EXPECTED as exc:
             # Hosts that are needed are powered on all the same.
             LOG.warning('No host is put to sleep now: %s', exc)
-        decision = power.decide(hosts, able, self._terms, now)
+        decision = states.decide(hosts, able, self._terms, now)
         for host_id in decision.wake:
-            self._database.write(host_power.mark_waking, host_id)
+            self._database.write(transitions.mark_waking, host_id)
         for host_id in decision.sleep:
-            self._database.write(host_power.start_sleep, host_id, self._terms.sleep_after)
+            self._database.write(transitions.start_sleep, host_id, self._terms.sleep_after)
         if decision.wake or decision.sleep:
             hosts, now = self._database.read(db.list_all)
         on_way = [host for host in hosts if host.state is not None]
@@ -144,7 +140,7 @@ class HostPower(PeriodicWorker):
 
     def _find_able(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         hosts: Iterable[PowerHost],
         services: Mapping[str, _Service],
     ) -> set[int]:
@@ -166,7 +162,7 @@ class HostPower(PeriodicWorker):
         for host in awake:
             if _may_be_claimed(capacities.get(host.provider_id)) and self._is_awake(host):
                 # A manager that stood still may have claimed it after it was woken.
-                host_claims.release(conn, host.provider_id)
+                lane_providers.release_host(conn, host.provider_id)
         empty = [host for host in awake if _is_empty(capacities.get(host.provider_id))]
         with_volumes = volumes.list_service_hosts(conn) if empty else set()
         return {host.id for host in empty if not _labels(host) & with_volumes}
@@ -181,7 +177,7 @@ class HostPower(PeriodicWorker):
 
     def _repair(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         hosts: Iterable[PowerHost],
         services: Mapping[str, _Service],
     ) -> None:
@@ -196,7 +192,7 @@ class HostPower(PeriodicWorker):
 
     def _step_all(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         hosts: Sequence[PowerHost],
         services: Mapping[str, _Service] | None,
         now: datetime.datetime,
@@ -220,7 +216,7 @@ class HostPower(PeriodicWorker):
 
     def _step(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         host: PowerHost,
         service: _Service,
         now: datetime.datetime,
@@ -242,7 +238,7 @@ class HostPower(PeriodicWorker):
 
     def _switch_off(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         host: PowerHost,
         service: _Service,
         now: datetime.datetime,
@@ -251,10 +247,10 @@ class HostPower(PeriodicWorker):
         is_disabled_by_operator = _is_disabled(service) and not _is_disabled_for_power(service)
         if is_disabled_by_operator or not self._driver.knows(host.name):
             # Its machine may have been requested to switch off already.
-            self._database.write(host_power.mark_waking, host.id)
+            self._database.write(transitions.mark_waking, host.id)
             LOG.info('%s is woken: it is disabled in Nova, or has no driver', host.name)
             return
-        if not host_claims.take(conn, host.provider_id):
+        if not lane_providers.claim_host(conn, host.provider_id):
             self._cancel(conn, host, service)
             return
         if not self._database.read(db.has_state, host.id, PowerState.FALLING_ASLEEP):
@@ -264,47 +260,45 @@ class HostPower(PeriodicWorker):
         late = (now - host.since).total_seconds() / max(1, self._conf.power.off_seconds)
         if late > _MAX_DELAY:
             LOG.warning('%s was not switched off in time, and is woken', host.name)
-            self._database.write(host_power.mark_waking, host.id)
+            self._database.write(transitions.mark_waking, host.id)
             return
         if not _is_disabled(service):
             if 'id' not in service:
                 # Its cell is down, or it was deleted.
                 return
-            hypervisors.set_status(conn, service['id'], power.DISABLED_REASON)
+            nova.set_service_status(conn, service['id'], states.DISABLED_REASON)
         is_on = self._driver.is_on(host.name)
         if is_on is not False and (is_on or service.get('state') != 'down'):
             # A manager that stood still must not switch off a host that was woken.
             if self._database.read(db.has_state, host.id, PowerState.FALLING_ASLEEP):
-                force = late > 1
-                switch = functools.partial(self._driver.switch_off, host.name, force)
-                self._request(host, 'cut' if force else 'off', switch, now)
+                self._request(host, 'cut' if late > 1 else 'off', now)
         elif service.get('state') == 'down' and self._database.write(
-            host_power.mark_asleep, host.id
+            transitions.mark_asleep, host.id
         ):
             LOG.info('%s sleeps', host.name)
 
-    def _cancel(self, conn: 'connections.Connection', host: PowerHost, service: _Service) -> None:
+    def _cancel(self, conn: Connection, host: PowerHost, service: _Service) -> None:
         """Leave a host on that has something on it."""
-        host_claims.release(conn, host.provider_id)
+        lane_providers.release_host(conn, host.provider_id)
         _enable(conn, service)
-        self._database.write(host_power.cancel_sleep, host.id)
+        self._database.write(transitions.cancel_sleep, host.id)
         LOG.info('%s stays awake: it is in use', host.name)
 
     def _watch(
         self,
-        _conn: 'connections.Connection',
+        _conn: Connection,
         host: PowerHost,
         service: _Service,
         _now: datetime.datetime,
     ) -> None:
         """Leave a host on that an operator switched on."""
         is_on = domain_hosts.is_service_up(service) and self._is_on(host) is not False
-        if is_on and self._database.write(host_power.mark_waking, host.id, kept_on=True):
+        if is_on and self._database.write(transitions.mark_waking, host.id, kept_on=True):
             LOG.warning('%s was switched on by somebody else, and is kept on', host.name)
 
     def _switch_on(
         self,
-        conn: 'connections.Connection',
+        conn: Connection,
         host: PowerHost,
         service: _Service,
         now: datetime.datetime,
@@ -313,13 +307,12 @@ class HostPower(PeriodicWorker):
         is_on = self._is_on(host)
         if not is_on and self._driver.knows(host.name):
             # Also where nova-compute is up: the last request to a tool may be to switch it off.
-            switch = functools.partial(self._driver.switch_on, host.name)
-            self._request(host, 'on', switch, now)
+            self._request(host, 'on', now)
         is_up = domain_hosts.is_service_up(service) and is_on is not False
         if is_up and placement.has_provider(conn, host.provider_id):
-            host_claims.release(conn, host.provider_id)
+            lane_providers.release_host(conn, host.provider_id)
             _enable(conn, service)
-            seconds = self._database.write(host_power.mark_awake, host.id)
+            seconds = self._database.write(transitions.mark_awake, host.id)
             if seconds is not None:
                 LOG.info('%s is awake after %.0f seconds', host.name, seconds)
 
@@ -327,14 +320,19 @@ class HostPower(PeriodicWorker):
         """Return whether a machine is on; None: unknown."""
         return self._driver.is_on(host.name) if self._driver.knows(host.name) else None
 
-    def _request(
-        self, host: PowerHost, wanted: str, switch: Callable[[], None], now: datetime.datetime
-    ) -> None:
-        """Switch a machine, unless the same was requested a moment ago."""
+    def _request(self, host: PowerHost, wanted: str, now: datetime.datetime) -> None:
+        """Switch a machine, unless the same was requested a moment ago.
+
+        :param wanted: ``on``, ``off``, or ``cut``: off without a shutdown
+        """
         before = self._requests.get(host.id)
-        if before is None or before[0] != wanted or now - before[1] >= _REPEAT_AFTER:
-            switch()
-            self._requests[host.id] = wanted, now
+        if before is not None and before[0] == wanted and now - before[1] < _REPEAT_AFTER:
+            return
+        if wanted == 'on':
+            self._driver.switch_on(host.name)
+        else:
+            self._driver.switch_off(host.name, wanted == 'cut')
+        self._requests[host.id] = wanted, now
 
     def _check_late(self, host: PowerHost, now: datetime.datetime) -> None:
         """Mark a host as failed that should be awake by now and is not."""
@@ -342,15 +340,14 @@ class HostPower(PeriodicWorker):
         if host.failed or not is_waking or not self._terms.is_late(host, now):
             return
         assert host.since is not None  # nosec B101 # for mypy: it holds already
-        reason = host_power.WAKE_TIMED_OUT.format(dates.sentence(host.since))
+        reason = transitions.WAKE_TIMED_OUT.format(dates.sentence(host.since))
         try:
-            failed = self._database.write(host_power.mark_wake_failed, host.id, reason)
+            failed = self._database.write(transitions.mark_wake_failed, host.id, reason)
         except DATABASE_ERRORS as exc:
             LOG.warning('It is not written yet that %s failed: %s', host.name, exc)
             return
         if failed:
             LOG.error('%s did not wake in time. %s', host.name, reason)
-            self._tell_failed()
 
 
 def _is_ready(service: _Service | None) -> bool:
@@ -366,13 +363,13 @@ def _is_disabled(service: _Service) -> bool:
 
 def _is_disabled_for_power(service: _Service) -> bool:
     """Return whether a nova-compute is disabled because its host is powered off."""
-    return _is_disabled(service) and service.get('disabled_reason') == power.DISABLED_REASON
+    return _is_disabled(service) and service.get('disabled_reason') == states.DISABLED_REASON
 
 
-def _enable(conn: 'connections.Connection', service: _Service) -> None:
+def _enable(conn: Connection, service: _Service) -> None:
     """Enable a nova-compute that is disabled because its host is powered off."""
     if _is_disabled_for_power(service):
-        hypervisors.set_status(conn, service['id'], None)
+        nova.set_service_status(conn, service['id'], None)
 
 
 def _labels(host: PowerHost) -> set[str]:
@@ -380,9 +377,9 @@ def _labels(host: PowerHost) -> set[str]:
     return {name.partition('.')[0] for name in (host.name, host.service_name)}
 
 
-def _may_be_claimed(capacity: placement.HostCapacity | None) -> bool:
+def _may_be_claimed(capacity: HostCapacity | None) -> bool:
     return capacity is not None and capacity.has_only_ordinary
 
 
-def _is_empty(capacity: placement.HostCapacity | None) -> bool:
+def _is_empty(capacity: HostCapacity | None) -> bool:
     return capacity is not None and not any(capacity.used.values()) and not capacity.slots_used

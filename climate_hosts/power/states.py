@@ -19,6 +19,10 @@ AWAKE: Final = 'awake'
 DISABLED_REASON: Final = 'climate: the host sleeps until a lease needs it'
 
 
+#: The signal of a transaction that marks a host as failed because it was not powered on in time.
+WAKE_FAILED: Final = 'hosts.wake_failed'
+
+
 class PowerState(enum.StrEnum):
     """The step of a host that is being powered off, is off, or is being powered on."""
 

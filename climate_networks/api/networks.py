@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The calls of the API about network segments, in the format of Blazar's clients."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import webob
+
+from climate_common import resource_types
+from climate_core import exceptions
+from climate_core.api import registered_units
+from climate_core.api.registered_units import UnitCalls
+from climate_core.api.request import Backend, Request, answer
+from climate_core.api.routing import Route, Table
+from climate_core.lease import views
+from climate_networks import db
+from climate_networks import policies as rules
+from climate_networks.api import schemas as schema
+from climate_networks.operations import NetworkOperations
+from climate_networks.units import SEGMENT_FACTS, RegisteredSegment
+
+
+class NetworkCalls(UnitCalls[RegisteredSegment]):
+    """Show network segments."""
+
+    resource_type = resource_types.NETWORK
+    noun = 'network'
+    units = db.SEGMENTS
+    filters: ClassVar = {name: name for name in SEGMENT_FACTS}
+    all_projects_rule = rules.GET_RESTRICTED_NETWORKS
+    private_rule = rules.GET_PRIVATE_NETWORK_PROPERTIES
+    unknown_property = exceptions.UnknownSegmentProperty
+    fields = SEGMENT_FACTS
+
+    def view(
+        self, unit: RegisteredSegment, *, sees_all: bool, hidden: Collection[str]
+    ) -> dict[str, Any]:
+        projects = {
+            'project_ids': list(unit.project_ids),
+            'domain_ids': list(unit.domain_ids),
+            'generation': unit.generation,
+        }
+        return {
+            **{name: value for name, value in unit.extra.items() if name not in hidden},
+            'id': str(unit.id),
+            **unit.segment.facts,
+            'reservable': unit.available,
+            **(projects if sees_all else {}),
+            'created_at': views.format_stamp(unit.created_at),
+            'updated_at': views.format_stamp(unit.updated_at),
+        }
+
+
+CALLS: Final = NetworkCalls()
+_ACCESS_FIELDS: Final = ('project_ids', 'domain_ids')
+_CREATE_FIELDS: Final = (*SEGMENT_FACTS, 'segment_range', *_ACCESS_FIELDS)
+_UPDATE_FIELDS: Final = (*_ACCESS_FIELDS, 'generation')
+
+
+def list_(backend: Backend, request: Request) -> webob.Response:
+    """List the network segments that are registered for leases, in the order of their ids.
+
+    Segments of other projects are shown to callers who may see all.
+    """
+    CALLS.authorize(backend, request, rules.GET_NETWORKS)
+    return answer(200, CALLS.read_page(backend, request))
+
+
+def show(backend: Backend, request: Request, network_id: str) -> webob.Response:
+    """Show a network segment."""
+    CALLS.authorize(backend, request, rules.GET_NETWORKS)
+    return CALLS.show(backend, request, network_id)
+
+
+def create(backend: Backend, request: Request) -> webob.Response:
+    """Register network segments for leases, all of them or none.
+
+    No network of Neutron may have one of them.
+    """
+    CALLS.authorize(backend, request, rules.CREATE_NETWORKS)
+    values = _read_values(request.read_body(schema.CREATE_NETWORK), _CREATE_FIELDS)
+    ids = backend.manager.call(NetworkOperations.create_networks, request.context, values)
+    return CALLS.answer_changed(backend, request, 201, ids, is_range='segment_range' in values)
+
+
+def update(backend: Backend, request: Request, network_id: str) -> webob.Response:
+    """Change the extra properties and projects of a segment, and whether it can be reserved.
+
+    Its allocations stay.
+    """
+    CALLS.authorize(backend, request, rules.UPDATE_NETWORKS)
+    values = _read_values(request.read_body(schema.UPDATE_NETWORK), _UPDATE_FIELDS)
+    unit_id = CALLS.parse_id(network_id)
+    backend.manager.call(NetworkOperations.update_network, request.context, unit_id, values)
+    return CALLS.answer_changed(backend, request, 200, [unit_id])
+
+
+def delete(backend: Backend, request: Request, network_id: str) -> webob.Response:
+    """Remove one; nothing changes in Neutron."""
+    CALLS.authorize(backend, request, rules.DELETE_NETWORKS)
+    unit_id = CALLS.parse_id(network_id)
+    backend.manager.call(NetworkOperations.delete_network, request.context, unit_id)
+    return answer(204)
+
+
+def properties(backend: Backend, request: Request) -> webob.Response:
+    """List the extra properties that network segments have.
+
+    Callers who may not see private ones are shown those of segments that they can reserve.
+    """
+    CALLS.authorize(backend, request, rules.GET_NETWORK_PROPERTIES)
+    return CALLS.list_properties(backend, request)
+
+
+def update_property(backend: Backend, request: Request, property_name: str) -> webob.Response:
+    """Make an extra property private, or public again."""
+    CALLS.authorize(backend, request, rules.UPDATE_NETWORK_PROPERTIES)
+    operation = NetworkOperations.set_network_property
+    return CALLS.update_property(backend, request, property_name, operation)
+
+
+def _read_values(body: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the values of a request in the words of the operations on networks.
+
+    :param names: of what is no extra property
+    """
+    given = registered_units.flatten_values(body)
+    normal = {name: given.pop(name) for name in names if name in given}
+    if 'reservable' in given:
+        normal['available'] = registered_units.parse_flag(given.pop('reservable'))
+    return {**normal, 'extra': given}
+
+
+ROUTES: Final[Table] = {
+    '/v1/networks': {
+        'GET': Route(
+            list_,
+            200,
+            rules.GET_NETWORKS,
+            response_schema=schema.NETWORKS,
+            query=schema.NETWORK_QUERY,
+        ),
+        'POST': Route(
+            create, 201, rules.CREATE_NETWORKS, schema.CREATE_NETWORK, schema.CREATED_NETWORKS
+        ),
+    },
+    '/v1/networks/properties': {
+        'GET': Route(
+            properties,
+            200,
+            rules.GET_NETWORK_PROPERTIES,
+            response_schema=schema.PROPERTIES,
+            query=schema.PROPERTIES_QUERY,
+        ),
+    },
+    '/v1/networks/properties/{property_name}': {
+        'PATCH': Route(
+            update_property,
+            200,
+            rules.UPDATE_NETWORK_PROPERTIES,
+            registered_units.UPDATE_PROPERTY,
+            schema.PROPERTY,
+        ),
+    },
+    '/v1/networks/{network_id}': {
+        'GET': Route(show, 200, rules.GET_NETWORKS, response_schema=schema.ONE_NETWORK),
+        'PUT': Route(
+            update, 200, rules.UPDATE_NETWORKS, schema.UPDATE_NETWORK, schema.ONE_NETWORK
+        ),
+        'DELETE': Route(delete, 204, rules.DELETE_NETWORKS),
+    },
+}
