@@ -7,6 +7,7 @@ Blazar read them. All times are UTC. Nothing shows the owner's trust, the secret
 the engine's claims and attempts.
 """
 
+import functools
 import operator
 from collections.abc import Mapping
 from datetime import UTC
