@@ -9,7 +9,7 @@ ids, so that neither side asks the other:
 * :func:`lane_aggregates`: what the lease service gives a lane, and takes from it at the end;
 * :func:`host_aggregate`, :func:`slot_aggregate`: one of these lets a server in;
 * :func:`reservation_aggregate`: without any lane in it the reservation is over;
-* :func:`ended_aggregate`: the lane is closed, and nobody else's yet.
+* :func:`ended_aggregate`: the lane is closed, and belongs to no other reservation yet.
 """
 
 import json

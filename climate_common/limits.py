@@ -175,9 +175,9 @@ def check_event_type(value: object) -> str:
 
 
 def check_start_notices(value: object) -> list[int]:
-    """Check the seconds before its start at which a lease is told, and return them.
+    """Check the seconds before its start at which a lease has a notice, and return them.
 
-    :raises ValueError: it is not a list of so many integers in this range
+    :raises ValueError: it is not a list of integers of this length and in this range
     """
     given = value if isinstance(value, list | tuple) else None
     if given is None or len(given) > START_NOTICES or not all(map(_is_start_notice, given)):

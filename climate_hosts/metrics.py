@@ -53,7 +53,7 @@ class HostMetrics:
     ) -> None:
         self._outage = prometheus_client.Gauge(
             'climate_hosts_outage',
-            'Whether so many hosts look down at once that none is replaced.',
+            'Whether too many hosts are down at once to replace any.',
             registry=registry,
         )
         if power_seconds is not None:
@@ -64,5 +64,5 @@ class HostMetrics:
             registry.register(PowerCollector(database, power_seconds))
 
     def set_outage(self, is_outage: bool) -> None:
-        """Set whether so many hosts look down at once that none is replaced."""
+        """Set whether too many hosts are down at once to replace any."""
         self._outage.set(is_outage)

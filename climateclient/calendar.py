@@ -23,7 +23,7 @@ class Bar:
 
     Those of hosts have no kind and no resource. ``resource_names`` are the addresses of floating
     IPs, or the segment of a network. ``free_until`` is until when what it has whole is promised to
-    nobody else, if that was asked for and somebody is promised it after that.
+    no other lease, if that was asked for and somebody is promised it after that.
     """
 
     lease_id: str

@@ -51,7 +51,7 @@ class Feeds:
         self._http = http
 
     def create(self, name: str) -> Feed:
-        """Create a feed of the leases of the project; keep its URL, which is told this once.
+        """Create a feed of the leases of the project; store its URL, which is shown only once.
 
         :param name: what reads it
         :raises Forbidden: there are as many as there may be, or Keystone lets nothing be delegated
@@ -65,7 +65,7 @@ class Feeds:
         )
 
     def delete(self, feed_id: str) -> None:
-        """Delete a feed: nobody can read it from now on.
+        """Delete a feed. Its URL shows nothing from now on.
 
         :raises NotFound: there is none with this id
         """

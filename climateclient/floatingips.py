@@ -65,7 +65,7 @@ class FloatingIps(Registered[FloatingIp]):
     ) -> Iterator[FloatingIp]:
         """Yield the floating IPs that are set apart.
 
-        :param limit: so many at most, over all pages of the service
+        :param limit: the maximum number, over all pages of the service
         :param marker: begin after the one with this id
         """
         values = {

@@ -72,7 +72,7 @@ class Hosts:
     ) -> Iterator[Host]:
         """Yield the hosts of the pools, none to who may not see them.
 
-        :param limit: so many at most, over all pages of the service
+        :param limit: the maximum number, over all pages of the service
         :param marker: begin after the host with this id
         """
         values = {**filters, 'marker': marker}
@@ -137,7 +137,7 @@ class Hosts:
 
         :param lease_id: only reservations of this lease
         :param reservation_id: only this reservation
-        :param limit: so many hosts at most
+        :param limit: the maximum number of hosts
         :param marker: begin after the host with this id
         """
         values = {'lease_id': lease_id, 'reservation_id': reservation_id, 'marker': marker}

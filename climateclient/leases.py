@@ -90,7 +90,7 @@ class Leases:
         """Yield the leases of the project; nothing is requested before the first.
 
         :param sort: ``<key>[:asc|:desc]``, one or several; by default as they were created
-        :param limit: so many at most, over all pages of the service
+        :param limit: the maximum number, over all pages of the service
         :param marker: begin after the lease with this id
         :param fields: the fields that the leases need; leaving out ``reservations`` and ``events``
             makes a list cheaper
@@ -137,7 +137,7 @@ class Leases:
         """Yield what happened to a lease; a deleted one has its history for a while.
 
         :param sort: ``time:asc``, the oldest first, which is usual; or ``time:desc``
-        :param limit: so many at most
+        :param limit: the maximum number
         :param marker: begin after the entry with this id
         :raises NotFound: there is none in this project
         """

@@ -269,7 +269,7 @@ class ProjectUsage:
     ``reserved`` and ``used`` map ``server_hours``, ``vcpu_hours``, ``memory_gib_hours``,
     ``disk_gb_hours``, ``volume_hours``, ``volume_gb_hours``, ``stack_hours``,
     ``host_hours``, ``floatingip_hours`` and ``network_hours`` to numbers. So do ``preempted``,
-    what preemptible leases lost by giving way to others, and ``planned``, what is still to come of
+    what preemptible leases lost to others, and ``planned``, what is still to come of
     it, if that was asked for.
     """
 

@@ -20,7 +20,7 @@ class NetworkSegment:
     """A segment that is set apart; ``reservable`` is whether it takes new promises.
 
     ``project_ids`` and ``domain_ids`` say which projects, or projects of which domains, may be
-    promised it: without any of both all may. Only operators are told, and the ``generation``, by
+    promised it: without any of both all may. Only operators read them and the ``generation``, by
     which their changes are counted. ``extra`` holds the properties that the operator gave it.
     """
 
@@ -110,7 +110,7 @@ class Networks(Registered[NetworkSegment]):
     ) -> Iterator[NetworkSegment]:
         """Yield the segments that are set apart.
 
-        :param limit: so many at most, over all pages of the service
+        :param limit: the maximum number, over all pages of the service
         :param marker: begin after the one with this id
         """
         values = {

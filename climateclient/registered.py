@@ -50,5 +50,5 @@ class Registered(Generic[T]):
         )
 
     def _list(self, values: Mapping[str, Any], limit: int | None) -> Iterator[T]:
-        """Yield all that fit, so many at most, over all pages of the service."""
+        """Yield all that match, up to a limit, over all pages of the service."""
         return read_pages(self._http, self.path, f'{self.noun}s', self.make, values, limit)

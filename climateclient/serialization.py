@@ -86,7 +86,7 @@ def read_pages(
 
     :param key: the response holds the list under this key, the links under ``<key>_links``
     :param values: the parameters of the first page
-    :param limit: so many values at most
+    :param limit: the maximum number of values
     """
     query: Mapping[str, Any] | list[tuple[str, str]] | None = to_query({**values, 'limit': limit})
     left = limit

@@ -85,10 +85,11 @@ class API(api.API):
             raise _answer(error) from error
 
     def unreserve_volume(self, context: Any, volume: Any) -> None:
-        """Make a volume available that is about to be attached, or that is reserved for nobody.
+        """Make a volume available that is about to be attached, or that has no attachment.
 
         Cinder writes ``reserved``, then the attachment (``API._attachment_reserve``). When its
-        database stops in between, nobody has the volume, and only an administrator could free it.
+        database stops in between, no server has the volume, and only an administrator could
+        free it.
         """
         super().unreserve_volume(context, volume)
         timeout = cfg.CONF[conf.GROUP].wake_up_timeout
@@ -99,7 +100,9 @@ class API(api.API):
             {'status': 'reserved'},
             filters=[~db.volume_has_attachments_filter()],
         ):
-            LOG.warning('Volume %s was reserved for nobody, and is available', volume.id)
+            LOG.warning(
+                'Volume %s was reserved without an attachment, and is available', volume.id
+            )
 
     def wake_up(self, context: Any, volume: Any) -> None:
         """Create a reserved volume on its backend; the caller checks the policy.

@@ -22,14 +22,14 @@ METRICS_OPTS: list[cfg.Opt] = [
         'overdue_seconds',
         default=30.0,
         min=1.0,
-        help='An event that nobody has taken up so many seconds after its time is overdue.',
+        help='Seconds after its time at which an event that no manager has claimed is overdue.',
     ),
     cfg.FloatOpt(
         'database_seconds',
         default=10.0,
         min=0.0,
-        help='What is counted in the database is counted again after so many seconds at the '
-        'earliest, however often the metrics are read.',
+        help='Minimum number of seconds between two counts in the database, however often the '
+        'metrics are read.',
     ),
 ]
 
@@ -47,8 +47,8 @@ USAGE_OPTS: list[cfg.Opt] = [
             (DAY, 'One for each lease and day (UTC).'),
             (OFF, 'None.'),
         ],
-        help='How often the usage of the leases is told, for a system that rates it. Periods that '
-        'passed while no manager ran are told afterwards, in order.',
+        help='How often the usage of the leases is reported, for a system that rates it. Periods '
+        'that passed while no manager ran are reported afterwards, in order.',
     ),
 ]
 

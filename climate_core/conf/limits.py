@@ -102,9 +102,9 @@ OPTS: list[cfg.Opt] = [
     cfg.URIOpt(
         'external_endpoint',
         schemes=['http', 'https'],
-        help='URL of a service that is asked whether a lease may be made or changed, and told '
-        'when it ended: POST <this>/check-create, <this>/check-update and <this>/on-end. Unset: '
-        'nobody is asked.',
+        help='URL of a service that decides whether a lease may be created or changed, and is '
+        'notified when it ended: POST <this>/check-create, <this>/check-update and '
+        '<this>/on-end. Unset: no service decides.',
     ),
     cfg.URIOpt(
         'external_check_create',

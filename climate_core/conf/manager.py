@@ -62,15 +62,15 @@ OPTS: list[cfg.Opt] = [
         'minutes_before_end_lease',
         default=60,
         min=0,
-        help='How long before its end a lease that says nothing about it is told to end soon '
-        '(the notification lease.event.before_end_lease). 0 turns it off.',
+        help='How long before its end a lease without before_end_date has the notification '
+        'lease.event.before_end_lease. 0 turns it off.',
     ),
     cfg.ListOpt(
         'before_start_seconds',
         default=[],
         item_type=types.Integer(min=1, max=limits.LONGEST_START_NOTICE),
-        help='How many seconds before its start every lease is told to start soon (the '
-        'notification lease.event.before_start_lease), for whatever prepares the ground. Each '
+        help='Seconds before its start at which every lease has the notification '
+        'lease.event.before_start_lease. Each '
         'number is one notification; a lease may ask for more of them.',
     ),
     cfg.IntOpt(
@@ -120,15 +120,15 @@ ENGINE_OPTS: list[cfg.Opt] = [
         min=1.0,
         help='Seconds after which the work of a manager that died is taken up by another, or by '
         'itself after a restart. A manager that lives renews its claims three times as often. '
-        'Notifications that it left are sent as soon by a manager that is started, is told of a '
-        'change or sends some itself, and by one that does nothing else within idle_seconds.',
+        'Notifications that it left are sent as soon by a manager that is started, is notified '
+        'of a change or sends some itself, and by one that does nothing else within idle_seconds.',
     ),
     cfg.FloatOpt(
         'idle_seconds',
         default=600.0,
         min=1.0,
         help='The longest sleep of the engine. It wakes up for the next event by itself and is '
-        'told about new ones; this is for the case that the message got lost together with '
+        'notified of new ones; this is for the case that the message got lost together with '
         'the manager that sent it, and for clocks that are set. Have the same value on all '
         'managers: of what is due later than twice this they do not tell each other.',
     ),
@@ -149,8 +149,8 @@ ENGINE_OPTS: list[cfg.Opt] = [
         'grace_seconds',
         default=30.0,
         min=0.0,
-        help='How long a manager that is told to stop lets the work in progress go on. What is '
-        'not finished then is taken up when its claim expires.',
+        help='How long a manager that stops waits for the work in progress. What is not finished '
+        'then is taken up when its claim expires.',
     ),
     cfg.FloatOpt(
         'prepare_seconds',
@@ -159,7 +159,7 @@ ENGINE_OPTS: list[cfg.Opt] = [
         max=600.0,
         help='How long before the start of a lease each manager begins to ask Keystone for the '
         'token of its owner, at a moment that chance chooses, so that only the wake-up is sent at '
-        'the start. A trust that Keystone refuses is told then (the notification '
+        'the start. A trust that Keystone rejects is reported then (the notification '
         'lease.event.start_lease.warning). 0 turns it off.',
     ),
 ]
@@ -194,8 +194,8 @@ QUEUE_OPTS: list[cfg.Opt] = [
         'preemption_notice',
         default=120,
         min=0,
-        help='Seconds from when a preemptible lease that runs is told that another lease needs '
-        'what it has until it gives that up. So long the other lease begins later than now; one '
+        help='Seconds from when an active preemptible lease is notified that another lease '
+        'needs what it has until it is preempted. The other lease starts that much later; one '
         'whose servers need the room also waits until those of the first are off their hosts.',
     ),
     cfg.StrOpt(
@@ -216,8 +216,9 @@ QUEUE_OPTS: list[cfg.Opt] = [
         'spare_servers',
         default=1,
         min=0,
-        help='Hosts are emptied only if their servers fit on other hosts and there is room for so '
-        'many more, each as large as the largest: Nova chooses where each one goes.',
+        help='Hosts are emptied only if their servers fit on other hosts and there is room for '
+        'this number of further servers, each as large as the largest: Nova chooses the host '
+        'of each.',
     ),
 ]
 

@@ -54,57 +54,49 @@ class DueEvent:
 
 
 class Services:
-    """The services that may be called for events, as bits of a mask.
+    """The services that are called for events.
 
     :param types: service -> the types of resources for which it is called
     """
 
     def __init__(self, types: Mapping[str, Collection[str]]) -> None:
         self._types = types
-        self._masks = {name: 1 << number for number, name in enumerate(types)}
-        self._read: dict[int, frozenset[str]] = {}
-        #: A column: the bits of the services that the event of a row may call.
-        self.bits = self._column(types)
+        self._by_event: dict[tuple[str, str | None], frozenset[str]] = {}
 
     @property
     def names(self) -> Collection[str]:
-        return self._masks.keys()
+        return self._types.keys()
 
     def of_type(self, resource_type: str) -> frozenset[str]:
         """Return the services that are called for a type of resource."""
         return frozenset(name for name, types in self._types.items() if resource_type in types)
 
-    def read(self, bits: int) -> frozenset[str]:
-        """Return the services of a value of that column."""
-        found = self._read.get(bits)
-        if found is None:
-            found = frozenset(name for name, bit in self._masks.items() if bits & bit)
-            self._read[bits] = found
-        return found
+    def of_event(self, event_type: str, resource_types: str | None) -> frozenset[str]:
+        """Return the services that may be called for an event.
 
-    def mask(self, names: Collection[str]) -> int:
-        """Return the bits of services."""
-        return sum(self._masks[each] for each in names)
+        :param resource_types: the column of this name
+        """
+        known = self._by_event.get((event_type, resource_types))
+        if known is not None:
+            return known
+        service = events.get_handler(event_type).service
+        services = {name for name in self._types if name == service}
+        for resource_type in (resource_types or '').split():
+            services |= self.of_type(resource_type)
+        return self._by_event.setdefault((event_type, resource_types), frozenset(services))
 
-    def _column(self, types: Mapping[str, Collection[str]]) -> sa.ColumnElement[int]:
-        resource = _RESERVATION.c.resource_type
-        cases = [(resource.in_(sorted(types[name])), bit) for name, bit in self._masks.items()]
-        if not cases:
-            return sa.literal(0)
-        # One index serves it, of however many reservations; EXISTS may become a scan of all.
-        total = sa.func.sum(sa.case(*cases, else_=0).distinct())
-        of_lease = sa.select(sa.cast(total, sa.Integer)).where(
-            _RESERVATION.c.lease_id == _EVENT.c.lease_id
-        )
-        calling = [each.event_type for each in events.TABLE if each.plugin_methods]
-        by_type = [
-            (_EVENT.c.event_type == each.event_type, self._masks[each.service])
-            for each in events.TABLE
-            if each.service in self._masks
+    def called_for(self, services: Collection[str]) -> sa.ColumnElement[bool]:
+        """Return the condition that an event may call one of these services."""
+        types = sorted({name for service in services for name in self._types[service]})
+        of_types = [
+            _EVENT.c.resource_types.contains(f' {name} ', autoescape=True) for name in types
         ]
-        by_lease = (_EVENT.c.event_type.in_(calling), of_lease.scalar_subquery())
-        return sa.func.coalesce(sa.case(*by_type, by_lease, else_=0), 0)
+        by_handler = [each.event_type for each in events.TABLE if each.service in services]
+        return sa.func.coalesce(sa.or_(_EVENT.c.event_type.in_(by_handler), *of_types), False)
 
+
+#: The columns of :class:`DueEvent`, with the types of resources for which services are called.
+_COLUMNS: Final = (*rows.columns(_EVENT, DueEvent), _EVENT.c.resource_types)
 
 #: For reads that do not need the services.
 NO_SERVICES: Final = Services({})
@@ -119,14 +111,14 @@ def read_due(
 ) -> tuple[datetime.datetime | None, list[DueEvent]]:
     """Read the events that are due, the first one that is not yet, and the database's time.
 
-    :param services: the services whose bits are read
+    :param services: the services that are called for events
     :param full: the services for which no more events are started now
     :param are_many: whether more than ``limit`` are expected to be due; then it costs less
     :returns: the time, None when there is no event; and, in the order of their processing, at
         most ``limit`` events that are due, followed by the next one. If more are due, projects
         take turns, and so do events that call a full service with events that do not
     """
-    first = sql.cached_statement(session, _select_first, 1 if are_many else limit, services)
+    first = sql.cached_statement(session, _select_first, 1 if are_many else limit)
     found = session.execute(first).all()
     if not found:
         return None, []
@@ -142,7 +134,7 @@ def _read_in_turn(
     session: orm.Session, limit: int, services: Services, full: Collection[str]
 ) -> list[DueEvent]:
     """Read events that are due; by their rank unless there may be more."""
-    query = sql.cached_statement(session, _select_in_turn, limit, services, services.mask(full))
+    query = sql.cached_statement(session, _select_in_turn, limit, services, tuple(sorted(full)))
     read = [_build_due(row, services) for row in session.execute(query)]
     return read if len(read) >= limit else sorted(read, key=_rank)
 
@@ -152,42 +144,40 @@ def _rank(due: DueEvent) -> tuple[datetime.datetime, int]:
 
 
 def _build_due(row: Sequence[Any], services: Services) -> DueEvent:
-    event_id, lease_id, event_type, generation, priority, next_at, bits = row
-    called = services.read(bits)
+    event_id, lease_id, event_type, generation, priority, next_at, resource_types = row
+    called = services.of_event(event_type, resource_types)
     return DueEvent(event_id, lease_id, event_type, generation, priority, next_at, services=called)
 
 
 def _select_in_turn(
-    clock: sql.TestClock | None, limit: int, services: Services, mask: int
+    clock: sql.TestClock | None, limit: int, services: Services, full: tuple[str, ...]
 ) -> sa.Select[Any]:
     """Select events that are due, one of each project, then another one of each.
 
     Events that free resources come first at their time; retries of them do not delay other
     events. Events that call a full service take turns with events that do not.
 
-    :param mask: the bits of the services that are full
+    :param full: the services that are full
     """
-    found = _select_candidates(clock, limit, services, mask).c
-    order = (found.next_at, found.priority)
-    calls_full = found.bits.bitwise_and(mask)
-    alike = [calls_full, found.project_id]
+    candidate = _select_candidates(clock, limit, services, full).c
+    order = (candidate.next_at, candidate.priority)
+    alike = [candidate.calls_full, candidate.project_id]
     by_project = sa.func.row_number().over(partition_by=alike, order_by=order)
-    turn = sa.case((found.frees == 1, 0), else_=by_project)
+    turn = sa.case((candidate.frees == 1, 0), else_=by_project)
     # Chance decides among the projects, so that none is always the last one.
-    chance = sa.case((found.frees == 1, 0.0), else_=sa.func.random())
-    named = {'calls_full': calls_full, 'turn': turn, 'chance': chance}
-    turns = sa.select(*found, *(each.label(name) for name, each in named.items()))
+    chance = sa.case((candidate.frees == 1, 0.0), else_=sa.func.random())
+    turns = sa.select(*candidate, turn.label('turn'), chance.label('chance'))
     taken = turns.subquery('few_turns').c
     place = sa.func.row_number().over(
         partition_by=taken.calls_full,
         order_by=(taken.turn, taken.chance, taken.next_at, taken.priority),
     )
-    names = [taken[each.name] for each in rows.columns(_EVENT, DueEvent)]
-    return sa.select(*names, taken.bits).order_by(place, taken.calls_full).limit(limit)
+    names = [taken[column.name] for column in _COLUMNS]
+    return sa.select(*names).order_by(place, taken.calls_full).limit(limit)
 
 
 def _select_candidates(
-    clock: sql.TestClock | None, limit: int, services: Services, mask: int
+    clock: sql.TestClock | None, limit: int, services: Services, full: tuple[str, ...]
 ) -> sa.Subquery:
     """Select the events among which is chosen, with their projects.
 
@@ -197,15 +187,16 @@ def _select_candidates(
     column, is_due = _EVENT.c, _EVENT.c.next_at <= sql.now_by_clock(clock)
     oldest = sa.select(column.id).where(is_due).order_by(column.next_at, column.priority)
     newest = sa.select(column.id).where(is_due).order_by(column.next_at.desc())
-    parts = [each.limit(limit * _CANDIDATES_PER_EVENT) for each in (oldest, newest)]
-    if mask:
-        parts.append(oldest.where(services.bits.bitwise_and(mask) == 0).limit(limit))
-    ids = sa.union(*(sa.select(each.subquery('few').c.id) for each in parts)).subquery('few')
+    parts = [query.limit(limit * _CANDIDATES_PER_EVENT) for query in (oldest, newest)]
+    calls_full = services.called_for(full) if full else sa.false()
+    if full:
+        parts.append(oldest.where(~calls_full).limit(limit))
+    ids = sa.union(*(sa.select(part.subquery('few').c.id) for part in parts)).subquery('few')
     frees = sa.and_(column.priority < _START, column.next_at == column.time)
     return (
         sa.select(
-            *rows.columns(_EVENT, DueEvent),
-            services.bits.label('bits'),
+            *_COLUMNS,
+            sa.case((calls_full, 1), else_=0).label('calls_full'),
             sa.case((frees, 1), else_=0).label('frees'),
             _LEASE.c.project_id,
         )
@@ -215,17 +206,15 @@ def _select_candidates(
     )
 
 
-def _select_first(
-    clock: sql.TestClock | None, limit: int, services: Services
-) -> sa.CompoundSelect[Any]:
+def _select_first(clock: sql.TestClock | None, limit: int) -> sa.CompoundSelect[Any]:
     """Select events that are due, and the one that will be next, with the time."""
     now = sql.now_by_clock(clock)
-    columns = (now.label('now'), *rows.columns(_EVENT, DueEvent), services.bits.label('bits'))
+    columns = (now.label('now'), *_COLUMNS)
     order = (_EVENT.c.next_at, _EVENT.c.priority)
     due = sa.select(*columns).where(_EVENT.c.next_at <= now).order_by(*order).limit(limit)
     next_one = sa.select(*columns).where(_EVENT.c.next_at > now).order_by(*order).limit(1)
     # SQLite takes an order and a limit within a union only in a query of its own.
-    return sa.union_all(*(sa.select(each.subquery('few')) for each in (due, next_one)))
+    return sa.union_all(*(sa.select(query.subquery('few')) for query in (due, next_one)))
 
 
 def claim(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Events in the database: their rows, conditions for queries, and starts that come soon."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
@@ -15,14 +15,41 @@ QUEUED: Final = 'events.queued'
 
 _EVENT, _LEASE, _RESERVATION = tables.EVENTS, tables.LEASES, tables.RESERVATIONS
 _STARTS: Final = [each for each in events.TABLE if each.done_when_active]
+#: The types of events for which the plugins of the resources of a lease are called.
+_CALLING: Final = sorted(handler.event_type for handler in events.TABLE if handler.plugin_methods)
 #: Maximum number of starts that are read.
 _MAX_STARTS: Final = 20000
 _IS_OPEN = _EVENT.c.status.in_(sorted(states.OPEN))
 
 
-def insert(session: orm.Session, events: list[model.Event]) -> None:
-    """Write new events."""
-    rows.insert(session, _EVENT, [to_row(each) for each in events])
+def insert(session: orm.Session, new: Iterable[tuple[model.Lease, Iterable[model.Event]]]) -> None:
+    """Write new events of leases."""
+    rows.insert(session, _EVENT, [row for lease, added in new for row in build_rows(lease, added)])
+
+
+def build_rows(lease: model.Lease, new: Iterable[model.Event]) -> list[dict[str, Any]]:
+    """Return the rows of new events of a lease."""
+    types = _list_types(lease)
+
+    def has_calls(event: model.Event) -> bool:
+        return bool(events.get_handler(event.event_type).plugin_methods)
+
+    return [
+        to_row(event) | {'resource_types': types if has_calls(event) else None} for event in new
+    ]
+
+
+def update_types(session: orm.Session, before: model.Lease, after: model.Lease) -> None:
+    """Write the types of resources of a lease with its events, if they have changed."""
+    types = _list_types(after)
+    if types != _list_types(before):
+        mine = sa.and_(_EVENT.c.lease_id == after.id, _EVENT.c.event_type.in_(_CALLING))
+        rows.change(session, sa.update(_EVENT).where(mine).values(resource_types=types))
+
+
+def _list_types(lease: model.Lease) -> str:
+    """Return the value of the column ``resource_types``: each type is between two spaces."""
+    return ' '.join(('', *sorted({r.resource_type for r in lease.reservations}), ''))
 
 
 def delete(session: orm.Session, events: list[model.Event]) -> None:

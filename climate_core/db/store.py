@@ -88,7 +88,7 @@ def create_all(session: orm.Session, new: Sequence[NewLease]) -> None:
 
 def _create_contents(session: orm.Session, new: Sequence[NewLease]) -> None:
     reservations.insert(session, [r for each in new for r in each.lease.reservations])
-    events.insert(session, [e for each in new for e in each.lease.events])
+    events.insert(session, [(each.lease, each.lease.events) for each in new])
     for lease, now, cause in new:
         history.add(session, describe_change(None, lease, cause, now))
         _notify(session, lease, {'lease.create': None}, now)
@@ -116,7 +116,8 @@ def save(
         old = old_events.get(event.id)
         if old is not None and old != event and not events.update(session, old, event):
             raise Stale(f'event {event.id}')
-    events.insert(session, [e for e in after.events if e.id not in old_events])
+    events.update_types(session, before, after)
+    events.insert(session, [(after, [e for e in after.events if e.id not in old_events])])
     kept = {e.id for e in after.events}
     events.delete(session, [e for e in before.events if e.id not in kept])
     old_ones = {r.id: r for r in before.reservations}

@@ -172,6 +172,7 @@ RESERVATIONS = define_table(
 )
 
 #: ``next_at``: due time, time of the next try, or end of the claim; NULL when finished.
+#: ``resource_types``: those of the reservations, each between spaces, if their plugins are called.
 EVENTS = define_table(
     'events',
     required('id', Uuid, primary_key=True),
@@ -183,6 +184,7 @@ EVENTS = define_table(
     required('generation', sa.Integer),
     required('attempts', sa.Integer),
     required('priority', sa.SmallInteger),
+    sa.Column('resource_types', sa.String(1024)),
     sa.Column('next_at', Time),
     required('created_at', Time),
     sa.Column('updated_at', Time),

@@ -212,7 +212,7 @@ def note_stray(session: orm.Session, mine: Collection[str], seconds: float) -> l
     Keystone does not say how old a trust is, and a lease is written after its trust is made.
 
     :param mine: the ids of all trusts that are delegated to the service user
-    :returns: the ids of those that were noted so many seconds ago or earlier
+    :returns: the ids of those that were noted at least this number of seconds ago
     :raises oslo_db.exception.DBDuplicateEntry: another manager notes the same ones now
     """
     table = tables.STRAY_TRUSTS

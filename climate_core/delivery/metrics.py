@@ -220,7 +220,7 @@ class _DatabaseCollector(CachedCollector[monitoring.Counts]):
         if counted is None:
             return
         yield _gauge('climate_events_due', 'Events that are due and not worked on.', counted.due)
-        yield _gauge('climate_events_overdue', 'Events nobody takes up.', counted.overdue)
+        yield _gauge('climate_events_overdue', 'Overdue events.', counted.overdue)
         yield _gauge('climate_outbox_length', 'Notifications to send.', counted.outbox)
         yield _gauge('climate_webhook_queue_length', 'Webhook calls to make.', counted.deliveries)
         leases = core.GaugeMetricFamily(

@@ -335,7 +335,7 @@ class EventExecutor:
         except Exception as exc:
             # A plugin may raise anything: it is the failure of one resource, and affects neither
             # the rest of the lease nor other leases.
-            LOG.error('%s: a mistake in the program', info, exc_info=exc)
+            LOG.error('%s: unexpected error', info, exc_info=exc)
             return attempts.decide_bug(exc, event, self.backoff)
         test_hooks.reached('remote.after', **info)
         if result is None:
@@ -360,12 +360,12 @@ class EventExecutor:
         try:
             return dataclasses.replace(outcome, preempts_others=self.give_way(lease))
         except attempts.EXPECTED_ERRORS as trouble:
-            LOG.warning('Whether others give way to lease %s is not known: %s', lease.id, trouble)
+            LOG.warning('Could not check whether lease %s preempts others: %s', lease.id, trouble)
             return attempts.decide_retry(trouble, event, lease, now, self.backoff)
         except _DATABASE_ERRORS:
             raise
         except Exception:
-            LOG.exception('Whether others give way to lease %s is not known', lease.id)
+            LOG.exception('Could not check whether lease %s preempts others', lease.id)
             return outcome
 
     def _call_plugin(

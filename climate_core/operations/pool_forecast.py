@@ -108,8 +108,8 @@ def list_demands(
     unknown = next((each[model.UNKNOWN] for each in inside if model.UNKNOWN in each), None)
     if unknown is not None:
         raise exceptions.BadRequest(
-            f'The {unknown} is known only when the stack is made, so nobody can tell whether '
-            'there will be room: write it into the template or its parameters, or ask for a lease '
+            f'The {unknown} is known only when the stack is made, so capacity cannot be '
+            'checked before: write it into the template or its parameters, or ask for a lease '
             'of the kind immediate.',
             field='template',
         )
@@ -386,7 +386,7 @@ class PoolForecast:
     def _read_pool(self, resource_type: str) -> tuple[PoolCapacity, Forecast]:
         if resource_type not in self._pools:
             if self.cloud is None:
-                raise exceptions.ServiceUnavailable('Nobody tells what is free in the cloud.')
+                raise exceptions.ServiceUnavailable('The capacity of the cloud is unknown.')
             with require_cloud():
                 room = _CAPACITY_READERS[resource_type](self.cloud.service())
                 claims = read_future_demands(self.database, resource_type, room)

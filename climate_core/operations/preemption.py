@@ -37,7 +37,7 @@ _HAS_STARTED: Final = (
     'A preemptible lease has just begun to use what would have been free. Try again.'
 )
 #: The reason of a lease that waits until preempted leases have released their servers.
-PREEMPTS: Final = 'Preemptible leases give way to it: it waits until there is room.'
+PREEMPTS: Final = 'It preempts other leases: it waits until there is room.'
 _NO_TIME: Final = datetime.timedelta()
 _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
 

@@ -160,7 +160,7 @@ class Filter(NamedTuple):
     def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> Shortage | None:
         """Return what is wanted that none of some hosts has; None: some host would do.
 
-        Only sizes of hosts are told, and nothing that its operator has said of a host.
+        Only sizes of hosts are shown, and no property that the operator set.
 
         :param hosts: the properties of each, of at least one
         """

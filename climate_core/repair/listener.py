@@ -12,16 +12,16 @@ Facts: Nova's event types of unversioned notifications begin with ``compute.``, 
 ``notify_about_instance_usage``, ``notify_about_instance_action``). Cinder's have ``volume_id``
 (cinder/volume/volume_utils.py ``notify_about_volume_usage``). Heat's have ``stack_identity``, the
 id alone, and begin with ``orchestration.`` (heat/engine/notification/stack.py, heat/engine/api.py
-``format_notification_body``); abandoning a stack is told as its deletion. That no backend takes a
-volume is told by cinder-scheduler with the priority ``error``
+``format_notification_body``); abandoning a stack is notified as its deletion. A volume that
+no backend takes is notified by cinder-scheduler with the priority ``error``
 (cinder/scheduler/flows/create_volume.py). Of a nova-compute that is enabled, disabled, forced
 down or forced no more, new or deleted Nova sends versioned notifications ``service.`` alone
-(nova/objects/service.py). That something is done is told after it was written: of a server by
+(nova/objects/service.py). Completed actions are notified after they were saved: of a server by
 nova-compute (nova/compute/manager.py ``_build_and_run_instance``, ``_shelve_instance``,
 ``_unshelve_instance``, ``stop_instance``, ``_snapshot_instance``), of a volume by cinder-volume
 (cinder/volume/flows/manager/create_volume.py ``CreateVolumeOnFinishTask``), whose backups and
-snapshots are told with its id as well (cinder/volume/volume_utils.py), of a stack by heat-engine
-(heat/engine/stack.py ``_send_notification_and_add_event``).
+snapshots are notified with its id as well (cinder/volume/volume_utils.py), of a stack by
+heat-engine (heat/engine/stack.py ``_send_notification_and_add_event``).
 
 Each service has a pool of listeners of its own. RabbitMQ deals the messages of one pool out to
 its listeners, and a listener drops a message that it has no use for.

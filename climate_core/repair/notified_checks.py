@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check the resources that a notification is about, with the rights of the service.
 
-A notification decides nothing: whoever reaches the bus can forge one. It causes one read of the
+A notification decides nothing: any process on the bus can forge one. It causes one read of the
 resource in Nova, Cinder or Heat, and what that service answers decides, by the rule of the
 reconciliation. Checks run in a thread of their own for each type of resource, so that neither the
 listener nor another service waits for a service that is slow. Their number is bounded, so that a

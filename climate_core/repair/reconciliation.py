@@ -288,7 +288,7 @@ def undo_locks(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
 
     Two statements for each 500 that are locked, none if there are none.
 
-    A lease may begin to give way between what is read here and the unlock. That does no harm: the
+    A lease may be preempted between what is read here and the unlock. That does no harm: the
     manager that puts a resource out of use unlocks it itself before, and locks it only when it is
     asleep, which is asked again right before the unlock.
     """

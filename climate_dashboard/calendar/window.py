@@ -90,7 +90,7 @@ class Window:
         return percent(self.place(self.now)) if is_here else None
 
     def moved(self, times: int) -> str:
-        """Return the query of the address of what is so many lengths later."""
+        """Return the query of the address of a time that is this number of lengths later."""
         start = self._after(self.start, times * SPANS[self.span])
         return self.query(start=start)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files by which Horizon is told of the panels: copied to its own, or added to their path."""
+"""The files that register the panels in Horizon: copied to its own, or added to their path."""

@@ -127,7 +127,7 @@ class ShortenView(ExtendView):
     address = 'horizon:project:climate_leases:shorten'
 
     def _until(self) -> None:
-        """Say nothing: an earlier end is in nobody's way."""
+        """Show nothing: an earlier end conflicts with no lease."""
 
 
 def _of_outcome(outcome: DryRun) -> dict[str, Any]:

@@ -159,7 +159,7 @@ UPDATE_POOL: dict[str, Any] = common.closed(
         'generation': {
             **_GENERATION,
             'description': 'That of the pool as it was seen: refuse with 409 if it has another '
-            'one by now. 0: nobody has said yet who may use it.',
+            'one by now. 0: its users were never set.',
         },
         'project_ids': {**_IDS, 'description': 'The projects that may use it.'},
         'domain_ids': {**_IDS, 'description': 'The domains all of whose projects may use it.'},

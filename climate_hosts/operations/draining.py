@@ -137,7 +137,7 @@ def _describe_server(
 ) -> RunningServer:
     if server is None:
         # While a server is moved, the id of the migration holds what it has where it comes from.
-        return RunningServer(id=server_id, amounts=amounts, status=MOVING, obstacle='on their way')
+        return RunningServer(id=server_id, amounts=amounts, status=MOVING, obstacle='moving')
     task, status = server.get('OS-EXT-STS:task_state'), server['status']
     obstacle: str | None
     if task is not None:

@@ -202,7 +202,7 @@ def check_empty(conn: Connection, provider_id: str) -> None:
         return
     if found:
         raise exceptions.HostInUse(
-            f'The host has servers, or servers on their way to or from it: {len(found)}. Move or '
+            f'The host has servers, or servers that move to or from it: {len(found)}. Move or '
             f'delete them first. The first of them: {", ".join(found[:3])}.'
         )
 

@@ -186,7 +186,7 @@ class EvacuationPlanner:
                 failure = exc
         if len(up) <= len(looked):
             raise failure
-        raise CannotDrainHosts(f'{failure} Those with more servers were not looked at.')
+        raise CannotDrainHosts(f'{failure} Those with more servers were not checked.')
 
 
 #: Seconds until the next poll of servers that are being moved.
@@ -385,7 +385,7 @@ class _EvacuationPass:
     def _move(self, idle: Sequence[str], left: int, leases: int) -> None:
         """Request to move servers, as many concurrently as this lease may have moved.
 
-        :param idle: the ids of servers that are to be moved and are not on their way
+        :param idle: the ids of servers that are to be moved and do not move yet
         :param left: the number of servers that are to leave its hosts
         :param leases: the number of leases for which hosts are being evacuated
         """

@@ -37,7 +37,7 @@ from climate_hosts.watch.refresh import read_node, write_node
 
 LOG = log.getLogger(__name__)
 
-_RELEASED: Final = 'A lease that runs gave it up. It is looked at for servers that are left.'
+_RELEASED: Final = 'A lease that runs gave it up. Climate checks it for servers that are left.'
 
 
 @dataclasses.dataclass

@@ -24,8 +24,11 @@ class HostPlugin(lane_plugin.LanePlugin):
     title = 'Host'
     description = 'Whole compute hosts of a pool, for the servers of one project alone.'
     schema: ClassVar[Mapping[str, Any]] = {
-        'min': {**_NUMBER, 'description': 'So many hosts at least, or none. By default 1.'},
-        'max': {**_NUMBER, 'description': 'So many hosts if they are free. By default min.'},
+        'min': {**_NUMBER, 'description': 'Minimum number of hosts. By default 1.'},
+        'max': {
+            **_NUMBER,
+            'description': 'Maximum number of hosts, if they are free. By default min.',
+        },
         **lane_options.SCHEMA,
     }
     changeable = ('min', 'max', *lane_options.CHANGEABLE)

@@ -163,7 +163,7 @@ class HostWatch(PeriodicWorker):
         self._complete(failed, {reservation_id for _, reservation_id in small})
 
     def _is_left(self, host: WatchedHost) -> bool:
-        """Return whether a host is powered off, or on its way, which the power worker handles."""
+        """Return whether a host is left to the power worker: it is off or changes."""
         return self._leaves_sleeping and host.power is not None
 
     def _is_outage(

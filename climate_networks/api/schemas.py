@@ -15,8 +15,8 @@ CREATE_FLOATING_IP: dict[str, Any] = {
             'floating_network_id': {**common.UUID, 'description': 'The external network.'},
             'floating_ip_address': {
                 **_ADDRESS,
-                'description': 'An IPv4 address in a subnet of the network that Neutron gives to '
-                'nobody: in no allocation pool, and not the gateway.',
+                'description': 'An IPv4 address in a subnet of the network that Neutron never '
+                'allocates: in no allocation pool, and not the gateway.',
             },
             'floating_ip_range': {
                 'type': 'string',

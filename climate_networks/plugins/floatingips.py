@@ -232,7 +232,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         return PollAgain(0.0, progress={_MADE: {a: each for a, each in made.items() if a in kept}})
 
     def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
-        """Choose what is given back: what is in Neutron no more, then what nobody uses.
+        """Choose what is given back: what is in Neutron no more, then what is unused.
 
         :raises climate_core.exceptions.InvalidState: more of them are associated, or have port
             forwardings
@@ -242,8 +242,8 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         used = [each for each in by_address if _is_used(there.get(each, {}))]
         if len(used) > most:
             raise exceptions.InvalidState(
-                f'amount: must be at least {len(used)}, because so many floating IPs are '
-                f'associated or have port forwardings: {", ".join(used)}. Disassociate some, or '
+                f'amount: must be at least {len(used)}, because that number of floating IPs '
+                f'is associated or has port forwardings: {", ".join(used)}. Disassociate some, or '
                 'delete their port forwardings, first.',
                 field='amount',
             )

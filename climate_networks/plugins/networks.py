@@ -3,7 +3,7 @@
 
 Ports that anybody has there go first, which drops what floating IPs and port forwardings have of
 them; a router can give a subnet up only then. What Neutron refuses keeps nothing else from being
-done: it is told, and tried again.
+done: it is logged and retried.
 
 The owner of a network may create ports in it that say they are of a router or of another part of
 the network, and are not. They are found when the network cannot be deleted, and go then.

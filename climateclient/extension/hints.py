@@ -16,7 +16,7 @@ so.
 
 Heat adds ``heat_root_stack_id`` to all hints of a stack's servers where an operator wants it
 (heat/engine/resources/scheduler_hints.py). Beside ``lease_id`` it makes the resource a member of
-that stack in the lease; otherwise it is not looked at. So it is with ``climate_reservation``, by
+that stack in the lease; otherwise it is ignored. So it is with ``climate_reservation``, by
 which the lease service says for which reservation of the lease it makes a server.
 """
 

@@ -59,7 +59,7 @@ WAKE_UP_TIMEOUT = cfg.IntOpt(
     default=30,
     min=1,
     help='Seconds after which a wake-up that no process has begun to serve may be repeated. '
-    'Until then the API answers 409, for the message may still be on its way. A repeated wake-up '
+    'Until then the API answers 409, since the message may not have arrived. A repeated wake-up '
     'never starts a server or creates a volume twice.',
 )
 

@@ -56,7 +56,9 @@ class Availability(shown.Lister):
             metavar='<time>',
             help='When it ends at the latest (default: 30 days later)',
         )
-        parser.add_argument('--limit', metavar='<number>', type=int, help='So many at most')
+        parser.add_argument(
+            '--limit', metavar='<number>', type=int, help='Maximum number of results'
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:

@@ -80,7 +80,7 @@ class Span:
     until: datetime.datetime
 
     def place(self, time: datetime.datetime, width: int) -> float:
-        """Return where a time is in so many characters."""
+        """Return where a time is in this number of characters."""
         return width * ((time - self.since) / (self.until - self.since))
 
     @property

@@ -130,7 +130,7 @@ def _add_kind(parser: argparse.ArgumentParser) -> None:
 
 
 def _kind(parsed_args: argparse.Namespace) -> dict[str, Any]:
-    """Read the kind of the lease, and whether it gives way to others, as far as it is given."""
+    """Read the kind of the lease, and whether it is preemptible, as far as it is given."""
     given: dict[str, Any] = {'kind': parsed_args.kind} if parsed_args.kind else {}
     if parsed_args.preemptible:
         given['preemptible'] = True

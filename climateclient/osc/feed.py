@@ -50,7 +50,7 @@ class ListFeed(shown.Lister):
 
 
 class DeleteFeed(shown.Command):
-    """Delete feeds: nobody can read them from now on."""
+    """Delete feeds. Their URLs show nothing from now on."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -263,7 +263,7 @@ class ShowPool(shown.ShowOne):
 
 
 class SetPool(shown.Command):
-    """Let projects, or all projects of domains, use a pool of hosts: these and nobody else."""
+    """Let projects, or all projects of domains, use a pool of hosts, and no others."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return pool_access.add_users(

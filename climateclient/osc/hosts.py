@@ -30,7 +30,7 @@ _FILTERS: Final = (
     'what the hosts must be: <property><operator><value> as vcpus>=16, trait=<trait>, '
     'aggregate=<name>, name=<host>, availability_zone=<zone>, pool=<pool>; '
     'share_with=<project id>; matching=open for new servers of the project that name no '
-    'reservation, which are deleted at the end, whoever created them; '
+    'reservation, which are deleted at the end; '
     'on_end=migrate, grace=<seconds> for the servers that are there at the end'
 )
 

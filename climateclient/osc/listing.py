@@ -145,7 +145,10 @@ def _add_projects(parser: argparse.ArgumentParser) -> None:
 def add_pages(parser: argparse.ArgumentParser, what: str) -> None:
     """Add the options of a list that has pages."""
     parser.add_argument(
-        '--limit', metavar='<number>', type=_positive, help='So many at most (default: all)'
+        '--limit',
+        metavar='<number>',
+        type=_positive,
+        help='Maximum number of results (default: all)',
     )
     parser.add_argument('--marker', metavar='<id>', help=f'Begin after the {what} with this id')
 

@@ -24,7 +24,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
     OPTION.add(
         parser,
-        'Have volumes made for the lease, all or none, of so many GiB; also name (default: '
+        'Have volumes made for the lease, all or none, of this size in GiB; also name (default: '
         'that of the lease), image, snapshot, source (a volume), availability_zone, description '
         '(repeat for several)',
     )

@@ -47,11 +47,11 @@ def add_priority(parser: argparse.ArgumentParser) -> None:
 
 
 def add_terms(parser: argparse.ArgumentParser) -> None:
-    """Add the options of how a lease starts and what is told of it."""
+    """Add the options of how a lease starts and which notices it has."""
     parser.add_argument(
         '--start-policy',
         choices=('auto', 'manual'),
-        help='Whether the lease starts by itself at its start, or the user is told then and '
+        help='Whether the lease starts by itself at its start, or the user is notified then and '
         'starts it with "openstack lease start"',
     )
     parser.add_argument(

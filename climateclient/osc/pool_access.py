@@ -52,13 +52,13 @@ def without(present: Any, projects: set[str], domains: set[str], told: tuple[str
 
     :param present: has those who may use it now
     :param told: what it is, and the command that says who may
-    :raises CommandError: one of them may not, or nobody would be left
+    :raises CommandError: one of them may not, or none would be left
     """
     name, command = told
     if not (present.project_ids or present.domain_ids):
         raise exceptions.CommandError(
-            f'{name} is for everybody: nobody can be taken from it. {command} says who alone may '
-            'use it.'
+            f'{name} is for all projects: none can be removed from it. {command} restricts it to '
+            'some.'
         )
     for noun, given, known in (
         ('project', projects, present.project_ids),
@@ -72,7 +72,7 @@ def without(present: Any, projects: set[str], domains: set[str], told: tuple[str
     left = {*present.project_ids} - projects, {*present.domain_ids} - domains
     if not any(left):
         raise exceptions.CommandError(
-            'Nobody would be left, which lets everybody use it: say --all for that.'
+            'No project would be left, which lets all projects use it: use --all for that.'
         )
     return left
 

@@ -36,7 +36,7 @@ def for_start(
     :param read: returns the lease as it is now
     :param report: called with every lease that was read
     :param limit: how long to wait; for ever if None
-    :param pause: sleeps so many seconds
+    :param pause: sleeps for a number of seconds
     :returns: the lease
     :raises CommandError: it is over, failed or gone, with the reason; it waits for its user; or
         the time is up

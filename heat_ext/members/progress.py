@@ -71,9 +71,9 @@ class StartProgress(state.ReservedState):
     def _repeat_lost_wake_up(self) -> None:
         """Request a wake-up again whose message may be lost.
 
-        Heat cannot begin another update of a resource that waits: nobody else would. Nova and
-        cinder refuse it as long as the message may be on its way, and it is safe however often it
-        is done: see nova_ext/api/wake_up.py and cinder_ext/api/wake_up.py.
+        Heat cannot begin another update of a resource that waits: no other service would. Nova
+        and cinder reject it as long as the message may still arrive, and it is safe however
+        often it is done: see nova_ext/api/wake_up.py and cinder_ext/api/wake_up.py.
         """
         if self._wake_requested_at is None:
             self._wake_requested_at = time.monotonic()
@@ -104,7 +104,7 @@ class StartProgress(state.ReservedState):
         raise NotImplementedError
 
     def _is_unanswered(self, found: Any) -> bool:
-        """Return whether nova or cinder has been asked for a start that nobody has begun."""
+        """Return whether nova or cinder has been asked for a start that no process has begun."""
         raise NotImplementedError
 
     def _failure_reason(self, found: Any) -> str:

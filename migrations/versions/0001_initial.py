@@ -132,6 +132,7 @@ def _create_leases() -> None:
         _required('generation', sa.Integer()),
         _required('attempts', sa.Integer()),
         _required('priority', sa.SmallInteger()),
+        sa.Column('resource_types', sa.String(1024)),
         sa.Column('next_at', _TIME),
         _required('created_at', _TIME),
         sa.Column('updated_at', _TIME),

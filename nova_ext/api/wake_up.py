@@ -128,7 +128,7 @@ class WakeUpController(wsgi.Controller):
         must_have_launched=False,
     )
     def _check_state(self, context: Any, instance: Any) -> None:  # noqa: ARG002
-        """Refuse a repeated wake_up while the message of the first may still be on its way."""
+        """Refuse a repeated wake_up while the message of the first may still arrive."""
         lost_after = nova.conf.CONF[conf.GROUP].wake_up_timeout
         if instance.task_state and not timeutils.is_older_than(instance.updated_at, lost_after):
             raise exception.InstanceInvalidState(

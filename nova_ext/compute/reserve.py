@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do the first half of a build: claim the host, build the networks, join the lease, and stop.
 
-The order at the end is deliberate. The lease is told first and RESERVED is saved after it, so
+The order at the end is deliberate. The lease is notified first and RESERVED is saved after it, so
 that a crash in between leaves a server in BUILD, which nova sets to ERROR at its start, and
 never a server that holds capacity and that no lease knows. A wake_up that comes in between gets
 409 and comes again.

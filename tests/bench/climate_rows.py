@@ -103,7 +103,7 @@ def _insert(connection: sa.Connection, batch: list[model.Lease]) -> None:
     rows = {
         tables.LEASES: [store.to_row(each) for each in batch],
         tables.RESERVATIONS: [reservations.to_row(r) for each in batch for r in each.reservations],
-        tables.EVENTS: [events.to_row(e) for each in batch for e in each.events],
+        tables.EVENTS: [row for each in batch for row in events.build_rows(each, each.events)],
         tables.HISTORY: [row for each in batch for row in _history(each)],
     }
     for table, values in rows.items():

@@ -58,8 +58,7 @@ def get(backend: Backend, request: Request) -> webob.Response:
                 )
     if 'properties' in parameters and not parameters.get('capacity', True):
         raise exceptions.BadRequest(
-            'properties: must be left out with capacity false, since capacity is told apart by '
-            'them.',
+            'properties: must be left out with capacity false, since they only group capacity.',
             field='properties',
         )
 

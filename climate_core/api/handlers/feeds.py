@@ -50,7 +50,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
 
 
 def delete(backend: Backend, request: Request, feed_id: str) -> webob.Response:
-    """Delete a feed: nobody can read it from now on."""
+    """Delete a feed. Its URL shows nothing from now on."""
     context = request.context
     stored = backend.database.read(feeds.find, feed_id)
     target = {} if stored is None else {'user_id': stored.user_id, 'project_id': stored.project_id}

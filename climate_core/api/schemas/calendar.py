@@ -49,7 +49,7 @@ QUERY: Final[dict[str, dict[str, Any]]] = {
         'type': 'array',
         'maxItems': MAX_PROPERTIES,
         'items': {'type': 'string', 'pattern': limits.json_pattern(limits.PROPERTY_PATTERN)},
-        'description': 'Names of properties of hosts by which capacity is told apart, as '
+        'description': 'Names of properties of hosts that group capacity, as '
         f'availability_zone or an extra property; {MAX_PROPERTIES} at most.',
     },
     'limit': common.PAGE_LIMIT,
@@ -92,9 +92,9 @@ BAR: Final[dict[str, Any]] = common.closed(
             **common.ANSWERED_DATE,
             'type': ['string', 'null'],
             'description': 'Only if it was asked for: until when the whole hosts, addresses or '
-            'network of it are promised to nobody else, so that the calendar has nothing against '
-            'an end until then; null: nothing is promised after it, or it has nothing whole of '
-            'the calendar.',
+            'network of it are promised to no other lease, so that the calendar allows an '
+            'end until then; null: nothing is promised after it, or it has nothing whole of the '
+            'calendar.',
         },
     },
     (*_OF_LEASE, 'kind', 'resource_type', 'resource_id', 'resource_names', *_TIMES),
@@ -218,7 +218,7 @@ AVAILABILITY_QUERY: Final[dict[str, dict[str, Any]]] = {
         'type': 'integer',
         'minimum': 1,
         'maximum': 100,
-        'description': 'So many at most. Default 5.',
+        'description': 'Maximum number. Default 5.',
     },
 }
 WINDOW: Final[dict[str, Any]] = common.closed(
@@ -250,7 +250,7 @@ _FEED: Final[dict[str, Any]] = {
 }
 _NEW_FEED: Final[dict[str, Any]] = {
     **_FEED,
-    'token': {'type': 'string', 'description': 'Shown this once, and kept by nobody.'},
+    'token': {'type': 'string', 'description': 'Shown only once, and not stored.'},
     'url': {'type': 'string', 'description': 'For a calendar; it has the token.'},
 }
 FEED_CREATED: Final[dict[str, Any]] = common.envelope(

@@ -40,7 +40,7 @@ def add_lease_commands(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         'stuck',
         help='list what does not go on',
-        description='List claims that expired and that nobody took up, events that are due or '
+        description='List claims that expired and that no manager took up, events that are due or '
         'fail again and again, leases past their end that are not over, leases in STARTING or '
         'ERROR for long, and what is left of leases that are over.',
     )

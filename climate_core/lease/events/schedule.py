@@ -162,5 +162,7 @@ def _keep_last_due(events: list[Event], coming: bool, now: datetime) -> list[Eve
     due = [e for e in events if e.open and e.next_at is not None and e.next_at <= now]
     due.sort(key=lambda e: e.time)
     closed = {e.id for e in (due[:-1] if coming else due)}
-    why = 'One was told for all whose time had passed.' if coming else 'The lease starts now.'
+    why = (
+        'One notice was sent for all whose time had passed.' if coming else 'The lease starts now.'
+    )
     return [transitions.cancel_event(e, why, now) if e.id in closed else e for e in events]

@@ -142,7 +142,7 @@ class Forecast:
     :param hosts: with what is free now; a host may have less than nothing
     :param releases: what becomes free later; of a host that is not listed nothing does
     :param claims: what others will take, in the order in which they were asked for
-    :param nouns: for what users are told
+    :param nouns: for the messages to users
     :ivar budget: of checks for what is asked for, and in :meth:`windows` for the claims beside it;
         that ends when none is left
     :ivar claim_budget: of other checks for the claims, which their number bounds; it ends no

@@ -2,7 +2,7 @@
 """The end of a reserved server: look at it, take the one step that brings it nearer to its end.
 
 What is done in which status is a table for each end action, :data:`STEPS`. A status that is not in
-the table is on its way to another one, so it is looked at again.
+the table is a transition to another one, so it is polled again.
 """
 
 from collections.abc import Callable, Mapping

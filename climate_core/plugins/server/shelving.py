@@ -29,7 +29,7 @@ _LOCK_PREFIX: Final = 'Climate: '
 #: Start of the reason if the lock is of one lease.
 _LEASE_LOCK_PREFIX: Final = _LOCK_PREFIX + 'the preemptible lease {} '
 _PREEMPTED_LOCK_REASON: Final = (
-    _LEASE_LOCK_PREFIX + 'gave way to another one. The server is unshelved when there '
+    _LEASE_LOCK_PREFIX + 'was preempted by another one. The server is unshelved when there '
     'is room again; to delete it take it out of the lease, or end that.'
 )
 _ENDING_LOCK_REASON: Final = _LEASE_LOCK_PREFIX + 'ends. The server is unlocked in a minute.'
@@ -47,7 +47,7 @@ def is_locked_by_climate(server: Mapping[str, Any], lease_id: str | None = None)
 
 
 def find_obstacle(server: Mapping[str, Any]) -> str | None:
-    """Return why a server cannot give way; None if it can."""
+    """Return why a server cannot be preempted; None if it can."""
     if server['status'] not in SHELVABLE or server.get('OS-EXT-STS:task_state'):
         return f'it is {server["status"]}'
     if server.get(servers.VOLUMES):

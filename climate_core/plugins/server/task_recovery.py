@@ -50,8 +50,8 @@ END_RECOVERY_OPTIONS: Final = (
         default=180,
         min=1,
         help='The same for a task that uploads an image, and whose image does not change, or that '
-        'copies one to a host (unshelving, rebuilding ...), and for an image that nobody uploads '
-        'any more: that is deleted and made again.',
+        'copies one to a host (unshelving, rebuilding ...), and for an image that no process '
+        'uploads any more: that is deleted and made again.',
     ),
     cfg.IntOpt(
         'lost_move_minutes',

@@ -2,7 +2,7 @@
 """The end of a reserved volume: look at it, take the one step that brings it nearer to its end.
 
 What is done in which status is a table for each end action, :data:`STEPS`. A status that is not in
-the table is not known: it is looked at again, and told. Statuses: VolumeStatus of
+the table is not known: it is polled again, and logged. Statuses: VolumeStatus of
 cinder/objects/fields.py, and ``lease-reserved`` of cinder_ext.
 """
 

@@ -271,7 +271,7 @@ def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
 
     repair = RepairStep(
         'reset_status',
-        'nobody uses it, so its status was reset.',
+        'no server uses it, so its status was reset.',
         make,
         f'openstack volume set --state available --detached {context.resource_id}',
     )

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Of more than can be taken at once the projects take turns."""
 
-from climate_core.db import due_events
+import dataclasses
+import uuid
+
+from climate_core.db import due_events, store
+from climate_core.lease import history, transitions
 from tests.support.world import TYPE, Time, World, user
 
 
@@ -113,3 +117,18 @@ def test_what_calls_no_full_service_has_half_of_what_is_taken(any_world: World) 
     due = [each for each in found[:8] if each.event_type == 'start_lease']
     assert sorted(len(each.services) for each in due) == [0] * 3 + [1] * 5
     assert [len(each.services) for each in due[:6]] == [0, 1] * 3
+
+
+def test_event_names_the_service_of_a_resource_that_joined_later(any_world: World) -> None:
+    services = due_events.Services({'one': [TYPE], 'two': ['test:other']})
+    lease = any_world.lease(any_world.create('a', end='2099-01-01 00:00'))
+    joined = dataclasses.replace(
+        lease.reservations[0], id=str(uuid.uuid4()), resource_type='test:other', resource_id='b'
+    )
+    after = dataclasses.replace(lease, reservations=(*lease.reservations, joined))
+    now = any_world.clock.now()
+    change = transitions.Change(after, {})
+    any_world.database.write(store.save, lease, change, now, history.Cause('lease.update'))
+    _, due = any_world.database.read(due_events.read_due, 100, services)
+    assert due[0].event_type == 'start_lease'
+    assert due[0].services == {'one', 'two'}

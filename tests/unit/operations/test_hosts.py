@@ -337,7 +337,7 @@ def test_request_for_a_host_that_is_being_emptied_has_it_emptied_further(
     hosts, emptied, monkeypatch
 ):
     """Nova is moving a server of it, so that it could not be chosen to be emptied now."""
-    server = RunningServer(id='moved', amounts={}, status=draining.MOVING, obstacle='on their way')
+    server = RunningServer(id='moved', amounts={}, status=draining.MOVING, obstacle='moving')
     made = CandidateHost(id=emptied.id, name='cn3', servers=[server])
     monkeypatch.setattr(draining, 'read_candidate', lambda *_args: made)
     assert enrol(hosts, empty=True) == emptied.id

@@ -48,7 +48,7 @@ def of(image: dict[str, str] | None = None, **extra_specs: str) -> dict[str, Any
         (of(hw__mem_encryption='false'), None),
         (of(accel__device_profile='fpga'), 'with an accelerator'),
         (of(pci_passthrough__alias='gpu:1'), 'with a PCI device'),
-        (None, 'on their way'),
+        (None, 'moving'),
     ],
 )
 def test_what_keeps_a_server_on_its_host(

@@ -12,7 +12,7 @@ from climate_core.repair import reconciliation
 from tests.support.fakes import leases, nova
 
 SERVER = 'virtual:instance'
-OURS = 'Climate: the preemptible lease {} gave way to another one.'
+OURS = 'Climate: the preemptible lease {} was preempted by another one.'
 
 
 def lock(world, lease_id, status='SHELVED_OFFLOADED'):

@@ -221,7 +221,7 @@ def lock(world, reason):
 
 
 def test_lock_that_a_lease_has_left_is_undone(world, database, reconciler, caplog):
-    ours = 'Climate: the preemptible lease {} gave way to another one.'
+    ours = 'Climate: the preemptible lease {} was preempted by another one.'
     left, kept, unknown, theirs = (lock(world, each) for each in (ours, ours, ours, 'Do not.'))
     over = leases.make(database, [left, theirs], world.trust(), status='TERMINATED')
     freed = [
