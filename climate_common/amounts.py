@@ -5,6 +5,9 @@ A reservation holds amounts by these names; the limit of a unit in Keystone is c
 ``reserved_<unit>``.
 """
 
+from collections.abc import Mapping
+from typing import Final
+
 SERVERS = 'servers'
 VCPUS = 'vcpus'
 #: MiB, as Nova's flavors have it.
@@ -56,3 +59,18 @@ def of_volume(size: int) -> dict[str, int]:
     :param size: GiB
     """
     return {VOLUMES: 1, GIGABYTES: size}
+
+
+#: The name of the hours -> the unit of the amounts, and the number of them that counts as one.
+HOURS: Final[Mapping[str, tuple[str, int]]] = {
+    'server_hours': (SERVERS, 1),
+    'vcpu_hours': (VCPUS, 1),
+    'memory_gib_hours': (MEMORY_MB, 1024),
+    'disk_gb_hours': (DISK_GB, 1),
+    'volume_hours': (VOLUMES, 1),
+    'volume_gb_hours': (GIGABYTES, 1),
+    'stack_hours': (STACKS, 1),
+    'host_hours': (HOSTS, 1),
+    'floatingip_hours': (FLOATING_IPS, 1),
+    'network_hours': (NETWORKS, 1),
+}

@@ -22,7 +22,79 @@ from sqlalchemy import orm
 from climate_common import amounts
 from climate_core.db import allocations, events, rows, tables
 from climate_core.db.engine import Stale
-from climate_core.lease import limits, model, states, usage
+from climate_core.lease import limits, model, states
+
+_HOUR: Final = datetime.timedelta(hours=1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Span:
+    """A time span in UTC; its end does not belong to it."""
+
+    begin: datetime.datetime
+    end: datetime.datetime
+
+    @property
+    def hours(self) -> float:
+        """Return its length in hours."""
+        return (self.end - self.begin) / _HOUR
+
+    def within(self, period: 'Span') -> 'Span | None':
+        """Return the part that lies in the period; None if there is none."""
+        begin, end = max(self.begin, period.begin), min(self.end, period.end)
+        return Span(begin, end) if begin < end else None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ReservationUse:
+    """A reservation with its owner and its times.
+
+    :param held_at: the start of its reserved time
+    :param freed_at: None while it holds its resource
+    :param ends_at: its planned end; None: nothing is planned, or the caller does not need it
+    :param lost_until: the end of the preemption of a reservation that was given up
+    """
+
+    id: str
+    lease_id: str
+    lease_name: str
+    project_id: str
+    user_id: str
+    resource_type: str
+    resource_id: str
+    amounts: Mapping[str, int]
+    held_at: datetime.datetime
+    woken_at: datetime.datetime | None
+    freed_at: datetime.datetime | None
+    ends_at: datetime.datetime | None = None
+    lost_until: datetime.datetime | None = None
+
+    def preempted(self, period: Span) -> Span | None:
+        """Return its preempted span in the period."""
+        if self.freed_at is None or self.lost_until is None:
+            return None
+        return Span(self.freed_at, self.lost_until).within(period)
+
+    def counts(self, period: Span) -> bool:
+        """Tell whether it was reserved or preempted in the period."""
+        return (self.reserved(period) or self.preempted(period)) is not None
+
+    def planned(self, period: Span, now: datetime.datetime) -> Span | None:
+        """Return its planned span in the period."""
+        if self.ends_at is None:
+            return None
+        return Span(max(self.held_at, now), self.ends_at).within(period)
+
+    def reserved(self, period: Span) -> Span | None:
+        """Return its reserved span in the period."""
+        return Span(self.held_at, self.freed_at or period.end).within(period)
+
+    def used(self, period: Span) -> Span | None:
+        """Return its used span in the period."""
+        if self.woken_at is None:
+            return None
+        return Span(self.woken_at, self.freed_at or period.end).within(period)
+
 
 _LEASE, _RESERVATION, _REPORTED = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
 _ALLOCATION, _PROJECT = tables.ALLOCATIONS, tables.PROJECTS
@@ -81,7 +153,7 @@ _LOST_UNTIL = sa.case(
     ),
     else_=sa.null(),
 )
-#: In the order of the fields of :class:`climate_core.lease.usage.ReservationUse`; then until when
+#: In the order of the fields of :class:`climate_core.lease.ReservationUse`; then until when
 #: it is lost, and the pieces.
 _COLUMNS = (
     _RESERVATION.c.id.label('id'),
@@ -111,8 +183,8 @@ _ENDS = sa.case(
 
 
 def read_uses(
-    session: orm.Session, period: usage.Span, project_id: str | None = None, planned: bool = False
-) -> Iterator[usage.ReservationUse]:
+    session: orm.Session, period: Span, project_id: str | None = None, planned: bool = False
+) -> Iterator[ReservationUse]:
     """Yield what a project, or all projects, reserved in a period, in one statement.
 
     :param planned: read its future end, too
@@ -127,7 +199,7 @@ def read_uses(
             yield dataclasses.replace(use, ends_at=ends_at)
 
 
-def read_uses_by_lease(session: orm.Session, period: usage.Span) -> Iterator[usage.ReservationUse]:
+def read_uses_by_lease(session: orm.Session, period: Span) -> Iterator[ReservationUse]:
     """Yield what was reserved in a period, lease by lease; the session is free in between.
 
     One statement for each thousand reservations.
@@ -147,12 +219,12 @@ def _after(lease_id: str, reservation_id: str) -> sa.ColumnElement[bool]:
     return sa.or_(_RESERVATION.c.lease_id > lease_id, same)
 
 
-def _select_all(period: usage.Span) -> tuple[sa.Select[Any], ...]:
+def _select_all(period: Span) -> tuple[sa.Select[Any], ...]:
     """Select what was reserved in a period, and what was released before and is still lost."""
     return _select_reserved(period), _select_lost(period)
 
 
-def _select_lost(period: usage.Span) -> sa.Select[Any]:
+def _select_lost(period: Span) -> sa.Select[Any]:
     return _select().where(
         _LEASE.c.preemptible.is_(True),
         _LEASE.c.start_date < period.end,
@@ -168,7 +240,7 @@ def _select() -> sa.Select[Any]:
     )
 
 
-def _select_reserved(period: usage.Span) -> sa.Select[Any]:
+def _select_reserved(period: Span) -> sa.Select[Any]:
     unknown = sa.and_(
         _RESERVATION.c.freed_at.is_(None),
         sa.or_(_RESERVATION.c.hold == 1, _RESERVATION.c.updated_at > period.begin),
@@ -180,11 +252,11 @@ def _select_reserved(period: usage.Span) -> sa.Select[Any]:
     )
 
 
-def _build_uses(found: Iterable[Any], period: usage.Span) -> Iterator[usage.ReservationUse]:
+def _build_uses(found: Iterable[Any], period: Span) -> Iterator[ReservationUse]:
     """Build uses from rows, without what was released before its start."""
     for row in found:
         *values, lost_until, pieces = row
-        use = dataclasses.replace(usage.ReservationUse(*values), lost_until=lost_until)
+        use = dataclasses.replace(ReservationUse(*values), lost_until=lost_until)
         if not use.counts(period):
             continue
         held = dict(use.amounts or {})
@@ -199,7 +271,7 @@ def reported_until(session: orm.Session) -> datetime.datetime | None:
     return session.scalar(query)
 
 
-def mark_reported(session: orm.Session, period: usage.Span) -> None:
+def mark_reported(session: orm.Session, period: Span) -> None:
     """Mark a period as reported by this transaction; DBDuplicateEntry: another manager did."""
     rows.insert(session, _REPORTED, [{'start': period.begin, 'end': period.end}])
     rows.change(

@@ -194,22 +194,16 @@ def _move_times(
         return lease
     start = given.get('start_date', lease.start_date)
     end = given.get('end_date', lease.end_date)
-    told = lease.before_end_date
+    before_end = None
     if moved:
         _check_move(lease, moved, now, rules.late)
         if 'before_end_date' in given:
-            told = request.check_before_end(given['before_end_date'], start, end)
-        elif told is not None:
-            told = schedule.move_before_end(told, lease.end_date, start, end)
-    reason = lease.status_reason
-    if reason == transitions.WAITS_FOR_USER and (
-        start > now or lease.start_policy == states.StartPolicy.AUTO
-    ):
-        reason = None
-    after = dataclasses.replace(
-        lease, start_date=start, end_date=end, before_end_date=told, status_reason=reason
-    )
-    return schedule.add_before_end(lease, schedule.move_events(lease, after, now), now)
+            before_end = request.check_before_end(given['before_end_date'], start, end)
+    after = schedule.shift_period(lease, start, end, now, before_end)
+    is_auto = lease.start_policy == states.StartPolicy.AUTO
+    if lease.status_reason == transitions.WAITS_FOR_USER and (start > now or is_auto):
+        after = dataclasses.replace(after, status_reason=None)
+    return schedule.add_before_end(lease, after, now)
 
 
 def moved_date(before: Lease, after: Lease) -> str | None:

@@ -6,11 +6,10 @@ A notification is sent at least once; receivers recognize a repeated one by its 
 """
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
-from climate_common import dates, resource_types
-from climate_core.lease import events, model, usage, views
+from climate_core.lease import events, model, views
 
 #: Grows when a payload changes incompatibly; new fields do not change it.
 VERSION = 1
@@ -54,42 +53,3 @@ def _reservation(one: model.Reservation) -> dict[str, Any]:
                 k: v for k, v in specification.items() if not isinstance(v, dict | list)
             }
     return shown
-
-
-def usage_payload(uses: Sequence[usage.ReservationUse], period: usage.Span) -> dict[str, Any]:
-    """Return the usage of one lease in a period as JSON types.
-
-    :param uses: its reservations, at least one
-    """
-    first, total = uses[0], usage.sum_lease(uses, period)
-    return {
-        'schema_version': VERSION,
-        'lease_id': first.lease_id,
-        'name': first.lease_name,
-        'project_id': first.project_id,
-        'user_id': first.user_id,
-        'begin': dates.serialize(period.begin),
-        'end': dates.serialize(period.end),
-        'reserved': usage.round_hours(total.reserved),
-        'used': usage.round_hours(total.used),
-        'preempted': usage.round_hours(total.preempted),
-        'resources': [
-            {
-                'reservation_id': each.id,
-                'resource_type': resource_types.api_name(each.resource_type),
-                'resource_id': each.resource_id,
-                'units': dict(each.amounts),
-                'reserved': _span(each.reserved(period)),
-                'used': _span(each.used(period)),
-                'preempted': _span(each.preempted(period)),
-            }
-            for each in uses
-        ],
-    }
-
-
-def _span(span: usage.Span | None) -> dict[str, Any] | None:
-    if span is None:
-        return None
-    begin, end = dates.serialize(span.begin), dates.serialize(span.end)
-    return {'begin': begin, 'end': end, 'hours': round(span.hours, 6)}

@@ -11,10 +11,9 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from climate_common import lease_fields
+from climate_common import amounts, lease_fields
 from climate_core import notifications, packages
 from climate_core.lease import events, states
-from climate_core.lease import usage as hours
 
 _TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}$'
 
@@ -116,7 +115,7 @@ _LEASE: dict[str, Any] = {
 
 
 def _hours(about: str) -> dict[str, Any]:
-    return _object(dict.fromkeys(hours.HOURS, value_schema('number', minimum=0)), about)
+    return _object(dict.fromkeys(amounts.HOURS, value_schema('number', minimum=0)), about)
 
 
 def _span(about: str) -> dict[str, Any]:

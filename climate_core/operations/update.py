@@ -135,14 +135,7 @@ class LeaseUpdate:
         check_stored_bytes(lease, change.lease)
         change = self._recount_amounts(lease, change, now)
         after = change.lease
-        requests = self._allocation_service.read_requests(
-            find_changed(lease, after), self._request.fields
-        )
-        blamed = _find_blamed_dates(lease, after)
-        requests = [
-            dataclasses.replace(request, field=blamed.get(request.reservation_id, request.field))
-            for request in requests
-        ]
+        requests = self._read_requests(lease, after)
         is_moved = (
             after.kind == states.LeaseKind.SCHEDULED
             and after.status not in states.UNGRANTED
@@ -333,6 +326,28 @@ class LeaseUpdate:
                 counted.append(dataclasses.replace(reservation, amounts=amounts, updated_at=now))
         return dataclasses.replace(change, lease=change.lease.with_reservations(*counted))
 
+    def _read_requests(
+        self, before: model.Lease, after: model.Lease
+    ) -> Sequence[AllocationRequest]:
+        """Return the requests of the reservations whose allocations may change."""
+        if after.status in states.ENDING | states.UNGRANTED:
+            return []
+        old = {reservation.id: reservation for reservation in before.live}
+        date, moved = changes.moved_date(before, after), changes.resumed_ends(before, after)
+        if date is not None:
+            # A new date is for all but what ends before the lease.
+            moved |= old.keys() - after.early_ends.keys()
+        same = {r.id for r in after.live if r.id in old and r.params == old[r.id].params}
+        changed = [r for r in after.live if r.id in old and (r.id in moved or r.id not in same)]
+        requests = self._allocation_service.read_requests(changed, self._request.fields)
+        # The date is the invalid field of what changes only with it.
+        return [
+            dataclasses.replace(request, field=date or 'end_date')
+            if request.reservation_id in same
+            else request
+            for request in requests
+        ]
+
     def _reallocate(
         self,
         session: orm.Session,
@@ -378,20 +393,6 @@ class LeaseUpdate:
                 return new, refused
 
 
-def find_changed(before: model.Lease, after: model.Lease) -> list[model.Reservation]:
-    """Return the reservations whose requests may have changed, as they are now."""
-    if after.status in states.ENDING | states.UNGRANTED:
-        return []
-    old = {reservation.id: reservation for reservation in before.live}
-    changed = changes.resumed_ends(before, after)
-    if changes.moved_date(before, after) is not None:
-        # A new date is for all but what ends before the lease.
-        changed |= old.keys() - after.early_ends.keys()
-    return [
-        r for r in after.live if r.id in old and (r.id in changed or r.params != old[r.id].params)
-    ]
-
-
 def find_shrinking(before: model.Lease, requests: Iterable[Demand]) -> Mapping[str, int]:
     """Return the ids of the reservations that request fewer units -> how many they request."""
     has = {r.id: sum(each.pieces for each in r.allocations) for r in before.live}
@@ -410,16 +411,6 @@ def _find_other_units(before: model.Lease, new: Iterable[Allocation]) -> set[str
         for each in new
         if (each.reservation_id, each.unit_id, each.pieces) not in had
     }
-
-
-def _find_blamed_dates(before: model.Lease, after: model.Lease) -> dict[str, str]:
-    """Return the invalid date, by the reservations whose request changes only with it."""
-    date = changes.moved_date(before, after)
-    if changes.resumed_ends(before, after):
-        date = date or 'end_date'
-    old = {reservation.id: reservation.params for reservation in before.live}
-    same = (each.id for each in after.live if each.params == old.get(each.id))
-    return {} if date is None else dict.fromkeys(same, date)
 
 
 def _is_partly_extended(before: model.Lease, after: model.Lease, refused: Collection[str]) -> bool:

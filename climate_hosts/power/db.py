@@ -12,7 +12,7 @@ from sqlalchemy import orm
 
 from climate_core.db import allocations, rows, sql, tables
 from climate_core.db.sql import microseconds
-from climate_core.lease import usage
+from climate_core.db.usage import Span
 from climate_hosts.db.tables import HOST_SLEEPS, HOSTS
 from climate_hosts.hosts import Host, State
 from climate_hosts.power import states
@@ -114,7 +114,7 @@ class PowerCounts:
     asleep_seconds: float
 
 
-def read_sleep_hours(session: orm.Session, period: usage.Span) -> dict[str, float]:
+def read_sleep_hours(session: orm.Session, period: Span) -> dict[str, float]:
     """Return the hours of a period for which hosts were off, by their names; one statement."""
     query = sa.select(_SLEEP.c.hypervisor_hostname, _SLEEP.c.start, _SLEEP.c.end).where(
         _SLEEP.c.start < period.end,
@@ -122,7 +122,7 @@ def read_sleep_hours(session: orm.Session, period: usage.Span) -> dict[str, floa
     )
     found: dict[str, float] = defaultdict(float)
     for name, start, end in session.execute(query):
-        within = usage.Span(start, end or period.end).within(period)
+        within = Span(start, end or period.end).within(period)
         found[name] += within.hours if within else 0.0
     return dict(sorted(found.items()))
 

@@ -66,3 +66,14 @@ def test_texts_of_a_package(package: str) -> None:
         for place in _find(_read_strings(path))
     ]
     assert not wrong, f'{PHRASES}\n' + '\n'.join(wrong)
+
+
+def test_documents() -> None:
+    documents = [*ROOT.glob('*.md'), *(ROOT / 'doc' / 'source').rglob('*.rst')]
+    documents += (ROOT / 'releasenotes').rglob('*.yaml')
+    wrong = [
+        f'{path.relative_to(ROOT)}:{place}'
+        for path in sorted(documents)
+        for place in _find(iter([(1, path.read_text(encoding='utf-8'))]))
+    ]
+    assert not wrong, f'{PHRASES}\n' + '\n'.join(wrong)

@@ -14,7 +14,9 @@ from climate_core.api.request import Backend, Request, answer
 from climate_core.db import sql
 from climate_core.db import usage as db
 from climate_core.db import usage as limits_db
-from climate_core.lease import limits, usage
+from climate_core.db.usage import Span
+from climate_core.delivery import usage
+from climate_core.lease import limits
 from climate_core.lease import request as lease_request
 
 #: The default period of planned usage before and after the start of this week.
@@ -64,7 +66,7 @@ def _usage(
     return [_serialize(project, totals[project], period) for project in sorted(totals)]
 
 
-def requested_period(session: orm.Session, parameters: Mapping[str, Any]) -> usage.Span:
+def requested_period(session: orm.Session, parameters: Mapping[str, Any]) -> Span:
     """Return the requested period, which ends now at the latest.
 
     :raises climate_core.exceptions.InvalidDate: it ends before its start
@@ -78,7 +80,7 @@ def requested_period(session: orm.Session, parameters: Mapping[str, Any]) -> usa
     end = lease_request.read_date(parameters['end'], now, 'end') if 'end' in parameters else now
     if end <= start:
         raise exceptions.InvalidDate('end: must be later than start.', field='end')
-    return usage.Span(start, max(start, min(end, now)))
+    return Span(start, max(start, min(end, now)))
 
 
 def _planned(
@@ -104,7 +106,7 @@ def _planned(
             f'end: must be {_LONGEST.days} days after start at the latest, with planned.',
             field='end',
         )
-    period = usage.Span(start, end)
+    period = Span(start, end)
     totals = usage.sum_by_week(
         db.read_uses(session, period, project_id, planned=True), period, now
     )
@@ -124,7 +126,7 @@ def _planned(
     ]
 
 
-def _serialize(project_id: str, total: usage.Total, period: usage.Span) -> dict[str, Any]:
+def _serialize(project_id: str, total: usage.Total, period: Span) -> dict[str, Any]:
     return {
         'project_id': project_id,
         'start': dates.serialize(period.begin),

@@ -3,14 +3,14 @@
 
 from typing import Any
 
+from climate_common import amounts
 from climate_core.api.schemas import common
-from climate_core.lease import usage
 from climate_core.lease.limits import NAMES
 
 
 def _hours(about: str) -> dict[str, Any]:
     each: dict[str, Any] = {'type': 'number', 'minimum': 0}
-    schema = common.closed(dict.fromkeys(usage.HOURS, each), tuple(usage.HOURS))
+    schema = common.closed(dict.fromkeys(amounts.HOURS, each), tuple(amounts.HOURS))
     return {**schema, 'description': about}
 
 

@@ -35,11 +35,19 @@ def first_events(
     return tuple(model.new_event(lease.id, kind, time, now) for kind, time in wanted)
 
 
-def shift_period(lease: Lease, start: datetime, end: datetime, now: datetime) -> Lease:
-    """Return a lease with other dates; its ``before_end_date`` and its events follow."""
-    before_end = lease.before_end_date
-    if before_end is not None:
-        before_end = move_before_end(before_end, lease.end_date, start, end)
+def shift_period(
+    lease: Lease,
+    start: datetime,
+    end: datetime,
+    now: datetime,
+    before_end: datetime | None = None,
+) -> Lease:
+    """Return a lease with other dates, which its events follow.
+
+    :param before_end: its new ``before_end_date``; None: it follows the end
+    """
+    if before_end is None and lease.before_end_date is not None:
+        before_end = move_before_end(lease.before_end_date, lease.end_date, start, end)
     after = dataclasses.replace(lease, start_date=start, end_date=end, before_end_date=before_end)
     return move_events(lease, after, now)
 

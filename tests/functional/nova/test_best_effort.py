@@ -13,7 +13,7 @@ from climate_core import exceptions
 from climate_core.cloud import placement
 from climate_core.db import calendar
 from climate_core.db import usage as db_usage
-from climate_core.lease import usage
+from climate_core.delivery import usage
 from climate_hosts.db import hosts as db
 from climate_hosts.db import tables as host_tables
 from climate_hosts.operations import evacuation, shared_hosts

@@ -7,7 +7,8 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cloud import flavors
 from climate_core.db import usage as db_usage
-from climate_core.lease import usage, views
+from climate_core.delivery import usage
+from climate_core.lease import views
 from climate_core.operations import shrink as operations
 from climate_hosts import lane_providers, placement
 from climate_hosts.db import hosts as db

@@ -12,7 +12,7 @@ from climate_core import exceptions
 from climate_core.db import due_events as db_events
 from climate_core.db import forecast_reads
 from climate_core.db import usage as db
-from climate_core.lease import usage
+from climate_core.delivery import usage
 from climate_core.repair import reconciliation
 from tests.functional.nova.hosts import Crash
 from tests.functional.nova.made_servers import END, HOUR, IMAGE, START

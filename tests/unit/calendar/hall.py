@@ -90,6 +90,7 @@ class Hall:
         made = uuidutils.generate_uuid()
         common = {'id': made, 'status': 'PENDING', 'created_at': self.now}
         lease = {'name': 'l', 'project_id': 'p', 'user_id': 'u', 'degraded': False}
+        lease |= {'before_start': []}
         times = dict.fromkeys(('start_date', 'end_date'), self.now)
         rows.insert(
             session,
@@ -97,7 +98,12 @@ class Hall:
             [common | lease | times | {'generation': 0, 'start_policy': 'auto'}],
         )
         reservation = {'lease_id': made, 'resource_type': 'test', 'resource_id': made}
-        states = {'params': {}, 'missing_resources': False, 'resources_changed': False}
+        states = {
+            'params': {},
+            'amounts': {},
+            'missing_resources': False,
+            'resources_changed': False,
+        }
         rows.insert(session, tables.RESERVATIONS, [common | reservation | states])
         return made
 

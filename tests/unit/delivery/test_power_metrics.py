@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from prometheus_client import CollectorRegistry
 
 from climate_core.db.engine import Database, signal
-from climate_core.lease import usage
+from climate_core.delivery import usage
 from climate_hosts.db import tables as host_tables
 from climate_hosts.metrics import HostMetrics
 from climate_hosts.power import db, states

@@ -12,7 +12,8 @@ from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.db import tables
 from climate_core.db import usage as db_usage
-from climate_core.lease import model, usage
+from climate_core.delivery import usage
+from climate_core.lease import model
 from climate_core.operations import pool_forecast, server_preemption
 from climate_core.operations.draft import Draft
 from climate_core.operations.preemption import PREEMPTS

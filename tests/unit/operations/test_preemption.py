@@ -9,7 +9,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.db import due_events, leases
 from climate_core.db import usage as db_usage
-from climate_core.lease import usage
+from climate_core.delivery import usage
 from climate_core.operations import pool_forecast
 from tests.support.rooms import TYPE, Hotel
 from tests.support.world import user

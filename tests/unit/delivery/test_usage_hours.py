@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.lease import usage
+from climate_core.delivery import usage
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR, DAY = usage.HOUR, usage.DAY
