@@ -328,7 +328,7 @@ class LeaseUpdate:
 
     def _read_requests(
         self, before: model.Lease, after: model.Lease
-    ) -> Sequence[AllocationRequest]:
+    ) -> Sequence[Demand]:
         """Return the requests of the reservations whose allocations may change."""
         if after.status in states.ENDING | states.UNGRANTED:
             return []
