@@ -18,9 +18,6 @@ SIZES = 'size:instance'
 #: ``resource_id``.
 HELD_FLOATING_IP = 'held:floatingip'
 
-#: What the calendar alone promises: no other service is asked when it is reserved.
-PROMISED = frozenset({HOST, FLOATING_IP, NETWORK})
-
 _API_NAMES = {SIZES: SERVER, HELD_FLOATING_IP: FLOATING_IP}
 
 #: What may happen to a resource at the end of its lease (``on_end``); the first is the default.

@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from climate_common import resource_types
 from climate_core import exceptions
 
 if TYPE_CHECKING:
@@ -31,14 +30,6 @@ _DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar('deadli
 TURN_SECONDS = 0.25
 #: The kind of lease for which hosts are drained, see ``climate_core.lease.states.LeaseKind``.
 _DRAINING_KIND: Final = 'best_effort'
-
-
-def _types_to_look_up(values: Mapping[str, Any]) -> Collection[str]:
-    """Return the resource types of a lease or reservation if other services look them up."""
-    listed = [values] if 'resource_type' in values else values.get('reservations') or ()
-    types = {reservation['resource_type'] for reservation in listed}
-    is_promised = types <= resource_types.PROMISED and values.get('kind') != _DRAINING_KIND
-    return () if is_promised else types
 
 
 @contextlib.contextmanager
@@ -96,10 +87,12 @@ class ReservingLimit:
     choose requests that take a service a minute. So no project uses all turns of a type either.
 
     :param most: maximum number; None for no limit
+    :param local_types: the types of resources whose reservation calls no service
     """
 
-    def __init__(self, most: int | None) -> None:
+    def __init__(self, most: int | None, local_types: Collection[str] = ()) -> None:
         self._most = most
+        self._local_types = frozenset(local_types)
         self._taken = 0
         self._by_type: Counter[str] = Counter()
         self._by_project: Counter[str | None] = Counter()
@@ -117,7 +110,7 @@ class ReservingLimit:
         :raises climate_core.exceptions.ServiceBusy: there are too many, and none ends in time
         :raises climate_core.exceptions.ServiceUnavailable: its caller no longer waits
         """
-        types = _types_to_look_up(values)
+        types = self._find_remote_types(values)
         if self._most is None or not types or context.by_service:
             yield
             return
@@ -142,6 +135,13 @@ class ReservingLimit:
                 # This drops projects without a request.
                 self._by_project -= Counter([context.project_id])
                 self._changed.notify_all()
+
+    def _find_remote_types(self, values: Mapping[str, Any]) -> Collection[str]:
+        """Return the types of a lease or reservation if other services are called for them."""
+        listed = [values] if 'resource_type' in values else values.get('reservations') or ()
+        types = {reservation['resource_type'] for reservation in listed}
+        is_local = types <= self._local_types and values.get('kind') != _DRAINING_KIND
+        return () if is_local else types
 
     def _has_room(self, types: Collection[str], project_id: str | None) -> bool:
         most = self._most or 0

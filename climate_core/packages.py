@@ -69,6 +69,8 @@ class ReservationPackage:
 
     #: The name of the entry point.
     name: ClassVar[str]
+    #: The types whose leases may be of the kind best_effort, see :meth:`create_evacuation`.
+    best_effort_types: ClassVar[Collection[str]] = ()
     #: The types of resources whose allocated units the calendar names.
     named_types: ClassVar[Collection[str]] = ()
 

@@ -41,7 +41,6 @@ from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.repair import listener
 from climate_core.repair.cleanup import LeasePurger
-from climate_core.repair.notified_checks import NotifiedChecks
 from climate_core.repair.reconciliation import Reconciler
 from climate_core.rpc import client, server
 from climate_core.threads import Background, Backoff, MessageServer, Worker
@@ -194,6 +193,7 @@ class ManagerService:
                 server.LeaseEndpoint(operations, self._nudge_all, self._handle_nudge),
                 server.Endpoint(feeds, self._nudge_all),
                 *endpoints,
+                local_types=loading.list_local_types(self.plugins.values()),
             ),
         )
 
@@ -221,9 +221,9 @@ class ManagerService:
                         worker.nudge()
 
             checks = {
-                name: NotifiedChecks(self.database, plugin, nudge)
+                name: listener.NotifiedChecks(self.database, plugin, nudge)
                 for name, plugin in self.plugins.items()
-                if name in listener.CHECKED
+                if plugin.notifications is not None
             }
             yield from checks.values()
             yield from listener.create_listeners(

@@ -30,6 +30,7 @@ class HostPackage(ReservationPackage):
     """Declare ``physical:host`` and ``flavor:instance``."""
 
     name = 'hosts'
+    best_effort_types = (resource_types.HOST,)
 
     def list_options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
         from climate_hosts import conf

@@ -241,7 +241,10 @@ def load_application(
         database or Database(conf),
         manager or ManagerClient(conf),
         plugins,
-        ReservingLimit(conf.api.max_reserving_requests or _spare_one_thread()),
+        ReservingLimit(
+            conf.api.max_reserving_requests or _spare_one_thread(),
+            loading.list_local_types(plugins.values()),
+        ),
     )
     for name, value in _CORS.items():
         conf.set_default(name, value, group='cors')

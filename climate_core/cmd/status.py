@@ -18,10 +18,10 @@ from climate_core.api import policy
 from climate_core.cloud import Cloud, errors, placement_check, volumes
 from climate_core.cloud.placement import PLACEMENT
 from climate_core.cmd import checks, security, startup_errors
+from climate_core.conf import cloud as cloud_conf
 from climate_core.db import migration
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.plugins import loading
-from climate_core.repair import listener
 
 #: The errors of a database that does not answer.
 _DATABASE_ERRORS: tuple[type[Exception], ...] = (OSError, *DATABASE_ERRORS)
@@ -247,7 +247,7 @@ def _unread_queues(conf: cfg.ConfigOpts) -> Iterator[str]:
     """
     own = conf.oslo_messaging_notifications
     topics = {(own.transport_url or conf.transport_url, name) for name in own.topics}
-    for group in (conf[source.group] for source in listener.SOURCES):
+    for group in (conf[section.GROUP] for section in cloud_conf.NOTIFICATION_SECTIONS):
         if group.enabled:
             topics |= {(group.transport_url or conf.transport_url, name) for name in group.topics}
     for url, topic in sorted(topics):

@@ -173,6 +173,9 @@ HEAT_NOTIFICATIONS = _notification_section(
 )
 
 
+#: The sections of all services whose notifications are received.
+NOTIFICATION_SECTIONS = (NOVA_NOTIFICATIONS, CINDER_NOTIFICATIONS, HEAT_NOTIFICATIONS)
+
 RECONCILE_GROUP = 'reconcile'
 
 RECONCILE_OPTS: list[cfg.Opt] = [

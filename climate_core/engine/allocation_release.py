@@ -21,6 +21,7 @@ from climate_core.db.engine import signal
 from climate_core.engine import attempts
 from climate_core.lease import model, states
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.plugins.capabilities import CalendarBacked, Lockable
 
 LOG = log.getLogger(__name__)
 
@@ -92,7 +93,7 @@ class AllocationReleaser:
             try:
                 if reservation.unit_kind is not None:
                     plugin.end(lease, reservation)
-                elif lease.preemptible:
+                elif lease.preemptible and isinstance(plugin, Lockable):
                     plugin.unlock(reservation.resource_id, lease.id)
             except attempts.EXPECTED_ERRORS as exc:
                 LOG.warning('%s is not ended again: %s', reservation.id, exc)
@@ -110,8 +111,11 @@ class AllocationReleaser:
         by_time: dict[datetime.timedelta, dict[str, Collection[int]]] = defaultdict(dict)
         for reservation in freed:
             plugin = self.plugins.get(reservation.resource_type)
-            cleaning = plugin.cleaning(reservation) if plugin else datetime.timedelta(0)
-            by_time[cleaning][reservation.id] = plugin.used_units(reservation) if plugin else ()
+            cleaning: datetime.timedelta = datetime.timedelta(0)
+            used: Collection[int] = ()
+            if isinstance(plugin, CalendarBacked):
+                cleaning, used = plugin.cleaning(reservation), plugin.used_units(reservation)
+            by_time[cleaning][reservation.id] = used
         for cleaning, of_reservations in by_time.items():
             self.calendar.release(calendar, of_reservations, now, cleaning)
 
@@ -125,7 +129,9 @@ class AllocationReleaser:
         late: dict[datetime.datetime, dict[str, Collection[int]]] = defaultdict(dict)
         for reservation in lease.live:
             plugin = self.plugins.get(reservation.resource_type)
-            if not (plugin and reservation.allocations and _is_leaving(lease, reservation)):
+            if not isinstance(plugin, CalendarBacked):
+                continue
+            if not (reservation.allocations and _is_leaving(lease, reservation)):
                 continue
             used, cleaning = plugin.used_units(reservation), plugin.cleaning(reservation)
             ends = (a.end for a in reservation.allocations if a.unit_id in used)

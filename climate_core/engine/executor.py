@@ -29,6 +29,7 @@ from climate_core.engine.fast_start import FastStarts, FinishedStart
 from climate_core.lease import events, history, model, states, transitions
 from climate_core.lease.events import preparation
 from climate_core.plugins.base import Done, PollAgain, ResourcePlugin
+from climate_core.plugins.capabilities import UserOfResources
 from climate_core.threads import Backoff
 
 LOG = log.getLogger(__name__)
@@ -294,7 +295,7 @@ class EventExecutor:
     ) -> model.Reservation:
         """Return a reservation with the resources that it uses, as its plugin finds them."""
         plugin = self.plugins.get(reservation.resource_type)
-        if plugin is None:
+        if not isinstance(plugin, UserOfResources):
             return reservation
         if not self.enter(claim.event_id, plugin):
             return reservation

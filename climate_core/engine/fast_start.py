@@ -22,6 +22,7 @@ from climate_core.db.engine import Clock
 from climate_core.engine import attempts
 from climate_core.lease import events, model, states, transitions
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.plugins.capabilities import FastStarting
 
 LOG = log.getLogger(__name__)
 
@@ -139,14 +140,14 @@ class FastStarts:
             return None
         (reservation,) = work.reservations
         plugin = self._plugins.get(reservation.resource_type)
-        if plugin is None or not self._enter(event.id, plugin):
+        if not isinstance(plugin, FastStarting) or not self._enter(event.id, plugin):
             return None
         if not self._is_awake(plugin, claimed, reservation):
             return None
         return FinishedStart(lease, event, {reservation.id: transitions.DONE})
 
     def _is_awake(
-        self, plugin: ResourcePlugin, lease: model.Lease, reservation: model.Reservation
+        self, plugin: FastStarting, lease: model.Lease, reservation: model.Reservation
     ) -> bool:
         try:
             return plugin.is_awake(lease, reservation)

@@ -23,6 +23,7 @@ from climate_core.lease.events import queue
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.plugins.capabilities import CalendarBacked
 
 #: How far ahead capacity is kept for a queued lease that may start later.
 _LATEST_START = datetime.timedelta(days=366)
@@ -160,7 +161,7 @@ class AllocationService:
 
     def cleaning(self, reservation: model.Reservation) -> datetime.timedelta:
         """Return how long the units of a reservation are kept free after it."""
-        return self.plugins[reservation.resource_type].cleaning(reservation)
+        return self._plugin(reservation).cleaning(reservation)
 
     def find_preempted(
         self, draft: Draft, promises: Mapping[str, Sequence[Allocation]]
@@ -189,9 +190,9 @@ class AllocationService:
             found.append(dataclasses.replace(wanted, field=field))
         return found
 
-    def _plugin(self, reservation: model.Reservation) -> ResourcePlugin:
+    def _plugin(self, reservation: model.Reservation) -> CalendarBacked:
         plugin = self.plugins.get(reservation.resource_type)
-        if plugin is None:
+        if not isinstance(plugin, CalendarBacked):
             raise exceptions.UnknownResourceType(
                 f'{reservation.resource_type} is not enabled any more, so this lease cannot be '
                 'changed.'

@@ -39,6 +39,7 @@ from climate_core.operations.provisioning import Provisioned, Provisioner
 from climate_core.operations.quota import Quota
 from climate_core.operations.services import EvacuationPlanner, Services
 from climate_core.plugins import resource_spec
+from climate_core.plugins.capabilities import Specified
 
 #: Maximum number of leases of one transaction: the others of the project wait for its commit.
 MAX_GROUP_SIZE: Final = 32
@@ -327,7 +328,8 @@ class LeaseWriter:
                 'and is being given back; the name is free when that is done.',
                 field='name',
             )
-        plugin.check_match(present, item.values)
+        if isinstance(plugin, Specified):
+            plugin.check_match(present, item.values)
 
     def _persist_grouped(self, writing: DraftWrite) -> model.Lease:
         """Persist a new lease that needs no calendar, perhaps with others of its project."""

@@ -15,14 +15,17 @@ from oslo_config import cfg
 
 from climate_common import limits, resource_types
 from climate_core import exceptions
+from climate_core.cloud import Cloud
+from climate_core.cloud import errors as cloud_errors
 from climate_core.cloud.services import Lookups, TooManyLookups
 from climate_core.concurrency import check_deadline
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
 from climate_core.lease.limits import check_reservations
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, LeaseRequest, prefix_field
-from climate_core.plugins import resource_spec, rights
+from climate_core.plugins import resource_spec
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.plugins.capabilities import Specified
 
 
 class Item(NamedTuple):
@@ -104,7 +107,7 @@ class _HeldReservations:
         """Note that the request contains a reservation."""
         self._found.add(reservation.id)
 
-    def check_exclusive(self, plugin: ResourcePlugin, values: Mapping[str, Any]) -> None:
+    def check_exclusive(self, plugin: Specified, values: Mapping[str, Any]) -> None:
         """Reject an exclusive value that another part of the request has.
 
         :raises climate_core.exceptions.BadRequest: naming the field
@@ -132,7 +135,8 @@ class _HeldReservations:
             while found and self._is_taken(found[0]):
                 found.popleft()
             if found:
-                plugin.check_match(found[0], values)
+                if isinstance(plugin, Specified):
+                    plugin.check_match(found[0], values)
                 each = _check_staying(found[0])
                 if resource_spec.MADE_FOR in values:
                     return [dataclasses.replace(each, resource_id=values['resource_id'])]
@@ -296,9 +300,10 @@ class Reserver:
             return present
         if self.present is not None:
             check_owner(plugin, self.present, self.context, _named(values))
-        held.check_exclusive(plugin, values)
-        claimed = plugin.reserve_for(self.context, self.lease_id, values)
-        if self.is_now:
+        if isinstance(plugin, Specified):
+            held.check_exclusive(plugin, values)
+        claimed = plugin.reserve(self.context, values, self.lease_id)
+        if self.is_now and isinstance(plugin, Specified):
             plugin.check_now(self.context, values)
         new = [
             each.to_reservation(self.lease_id, plugin.resource_type, self.now)
@@ -328,7 +333,34 @@ def check_owner(
             f'{plugin.title.lower()} with the rights of the owner of lease {lease.id}.',
             field=field,
         )
-    rights.check_delegated(plugin.cloud, lease, context, field)
+    _check_delegated(plugin.cloud, lease, context, field)
+
+
+def _check_delegated(
+    cloud: Cloud, lease: model.Lease, context: RequestContext, field: str
+) -> None:
+    """Reject a delegated token that has fewer roles than the trust of its user's lease.
+
+    Application credentials, trusts and OAuth may stand for less than their user. Keystone checks
+    them when a lease is created, since they create its trust.
+
+    :param field: the field of the request that Climate would execute with the trust
+    :raises climate_core.exceptions.Forbidden: it lacks roles
+    :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
+    """
+    trust_id = lease.trust_id
+    if not context.is_delegated or trust_id is None or trust_id == context.trust_id:
+        return
+    held = {*(context.role_ids or {}).values()}
+    with cloud_errors.for_user(field):
+        roles = cloud.owner_roles(trust_id)
+    lacking = sorted(name for role_id, name in roles.items() if role_id not in held)
+    if lacking:
+        raise exceptions.Forbidden(
+            f'{field}: must be given with a lease created with this token, or with a token that '
+            f'has the roles {", ".join(lacking)}, with which Climate works for lease {lease.id}.',
+            field=field,
+        )
 
 
 def _named(values: Mapping[str, Any]) -> str:

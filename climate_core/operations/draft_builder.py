@@ -14,7 +14,7 @@ from oslo_config import cfg
 from oslo_utils import uuidutils
 
 from climate_common import resource_types
-from climate_core import exceptions, policies
+from climate_core import exceptions, packages, policies
 from climate_core.conf.delivery import parse_networks
 from climate_core.context import RequestContext
 from climate_core.db import leases
@@ -161,7 +161,8 @@ _CALENDAR_KINDS: Final = frozenset({LeaseKind.SCHEDULED, LeaseKind.RETRY, LeaseK
 
 def may_be_best_effort(types: Sequence[str]) -> bool:
     """Return whether a lease of these types of resources may be of the kind best_effort."""
-    return list(types) == [resource_types.HOST]
+    evacuated = {kind for each in packages.list_packages() for kind in each.best_effort_types}
+    return len(types) == 1 and types[0] in evacuated
 
 
 def choose_kind(asked: str | None, items: Sequence[Item]) -> str:

@@ -29,6 +29,7 @@ from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
 from climate_core.operations.server_preemption import ServerPreemption
+from climate_core.plugins import capabilities
 
 LOG = log.getLogger(__name__)
 
@@ -66,7 +67,11 @@ class Preemption:
             )
             errors.add(exceptions.BadRequest(told, field='preemptible'))
             return
-        held = [e for e in draft.items if not plugins[e.reservation.resource_type].preemptible]
+        held = [
+            e
+            for e in draft.items
+            if not isinstance(plugins[e.reservation.resource_type], capabilities.Preemptible)
+        ]
         mixed = len({each.unit_kind is None for each in lease.live}) > 1
         if held or mixed or not lease.reservations:
             field = (held[0].field if held else '') or 'preemptible'
@@ -183,8 +188,13 @@ class Preemption:
     def _after_notice(self, draft: Draft) -> Draft:
         """Return a draft that starts when active leases can have released their allocations."""
         lease, asked = draft.lease, draft.request
-        plugins = [each for each in self.allocation_service.plugins.values() if each.preemptible]
-        cleaned = (one.cleaning(each) for one in plugins for each in lease.reservations)
+        cleaned = (
+            plugin.cleaning(reservation)
+            for plugin in self.allocation_service.plugins.values()
+            if isinstance(plugin, capabilities.Preemptible)
+            and isinstance(plugin, capabilities.CalendarBacked)
+            for reservation in lease.reservations
+        )
         start = draft.now + self._notice() + max(cleaned, default=_NO_TIME)
         if start <= lease.start_date:
             return draft

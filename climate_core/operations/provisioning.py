@@ -29,6 +29,7 @@ from climate_core.lease.request import prefix_field
 from climate_core.operations.draft import Draft, Item
 from climate_core.operations.services import TrustService
 from climate_core.plugins.base import ReservedResource, ResourcePlugin
+from climate_core.plugins.capabilities import LeaseManaged, Prepared
 
 LOG = log.getLogger(__name__)
 
@@ -258,9 +259,10 @@ class Provisioner:
         done.trust = self.owner_trusts.replace(context, done.trust)
 
     def _make(self, context: RequestContext, lease_id: str, item: Item, done: Provisioned) -> None:
-        before = item.reservation
+        before, plugin = item.reservation, self.plugins[item.reservation.resource_type]
         claimed = ReservedResource(before.resource_id, before.params, before.amounts)
-        claimed = self.plugins[before.resource_type].make(context, lease_id, item.values, claimed)
+        if isinstance(plugin, Prepared):
+            claimed = plugin.make(context, lease_id, item.values, claimed)
         after = dataclasses.replace(
             before, resource_id=claimed.resource_id, params=dict(claimed.params)
         )
@@ -276,9 +278,12 @@ class Provisioner:
     def _discard_resources(self, done: Provisioned) -> None:
         for each in done.made:
             kind, resource_id = each.resource_type, each.resource_id
+            plugin = self.plugins[kind]
             try:
-                if self.database.read(db_reservations.find_unheld, kind, [resource_id]):
-                    self.plugins[kind].discard(resource_id)
+                if isinstance(plugin, LeaseManaged) and self.database.read(
+                    db_reservations.find_unheld, kind, [resource_id]
+                ):
+                    plugin.discard(resource_id)
             except _CLEANUP_ERRORS:
                 LOG.warning(
                     'The %s %s of a lease that was not created stays',

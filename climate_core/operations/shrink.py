@@ -26,6 +26,7 @@ from climate_core.lease.events import reallocation
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from climate_core.operations.services import Services
+from climate_core.plugins.capabilities import Shrinkable
 
 LOG = log.getLogger(__name__)
 
@@ -73,14 +74,14 @@ def closed_units(
     less = {}
     with for_user():
         for reservation in chosen:
-            plugin = services.plugins[reservation.resource_type]
+            plugin = _get_plugin(services, reservation)
             left = plugin.choose_retained(reservation, shrinking[reservation.id])
             less[reservation.id] = RetainedAllocation(left, plugin.cleaning(reservation))
     generations = services.database.write(_announce, lease, less, services.clock.now())
     try:
         with for_user():
             for reservation in chosen:
-                services.plugins[reservation.resource_type].close_released(
+                _get_plugin(services, reservation).close_released(
                     reservation, less[reservation.id].left
                 )
         yield ClosedUnits(less, generations)
@@ -92,6 +93,15 @@ def closed_units(
                 'The closed units of lease %s are opened again by its next event', lease.id
             )
         raise
+
+
+def _get_plugin(services: Services, reservation: model.Reservation) -> Shrinkable:
+    plugin = services.plugins[reservation.resource_type]
+    if not isinstance(plugin, Shrinkable):
+        raise exceptions.InvalidState(
+            f'The {plugin.title.lower()} of an active lease cannot release a part of it.'
+        )
+    return plugin
 
 
 def _announce(

@@ -326,9 +326,7 @@ class LeaseUpdate:
                 counted.append(dataclasses.replace(reservation, amounts=amounts, updated_at=now))
         return dataclasses.replace(change, lease=change.lease.with_reservations(*counted))
 
-    def _read_requests(
-        self, before: model.Lease, after: model.Lease
-    ) -> Sequence[Demand]:
+    def _read_requests(self, before: model.Lease, after: model.Lease) -> Sequence[Demand]:
         """Return the requests of the reservations whose allocations may change."""
         if after.status in states.ENDING | states.UNGRANTED:
             return []

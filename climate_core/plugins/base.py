@@ -6,6 +6,10 @@ nothing: the engine calls it with a reservation, it reads the resource, does the
 returns whether that is complete. Repeated calls are normal, so "already done" and "already gone"
 are success. ``tests/conformance`` is the suite that every plugin must pass.
 
+Every type of resource is reserved, started, ended and reconciled: :class:`ResourcePlugin`. What
+only some types can do is a class of :mod:`climate_core.plugins.capabilities` that their plugins
+inherit from, so ``isinstance`` returns what a plugin can do.
+
 Its methods raise :class:`climate_core.exceptions.Transient` if they are to be retried later, and
 ``Permanent`` if a retry does not help; methods that serve a request raise ``ClimateError``.
 """
@@ -13,13 +17,12 @@ Its methods raise :class:`climate_core.exceptions.Transient` if they are to be r
 import abc
 import dataclasses
 import datetime
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from oslo_config import cfg
 
 from climate_core import exceptions
-from climate_core.calendar.model import Demand
 from climate_core.lease import model
 
 if TYPE_CHECKING:
@@ -53,16 +56,25 @@ class Done:
     progress: Mapping[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ProvisionedResource:
-    """Name a resource that was created for a reservation, as its own service reports.
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class NotificationSource:
+    """Describe the notifications of a service about the resources of one type.
 
-    :param is_ours: whether only Climate can have created it, also for a purged reservation
+    :param group: the section of climate.conf with the options of the notifications
+    :param ids: the fields of a payload that may have the id of the resource
+    :param lost: the event types without prefix after which a resource may be lost
+    :param moved: those after which it may have lost what ran in it, see
+        :class:`.capabilities.Evacuable`
+    :param done: those after which the lease polls its resource
+    :param prefix: what event types may begin with
     """
 
-    resource_id: str
-    reservation_id: str
-    is_ours: bool
+    group: str
+    ids: Sequence[str]
+    lost: Collection[str]
+    moved: Collection[str] = ()
+    done: Collection[str] = ()
+    prefix: str = ''
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -74,14 +86,14 @@ class ReservedResource:
         begin with ``_`` are never shown
     :param amounts: what it holds, by unit, for limits and usage: ``servers``, ``vcpus``,
         ``memory_mb``, ``disk_gb``, ``volumes``, ``gigabytes``, ``stacks``
-    :param made: whether :meth:`ResourcePlugin.make` has just created it, so that it is discarded
-        if its lease is not committed
-    :param prepare: whether :meth:`ResourcePlugin.prepare` has something to do
+    :param made: whether :meth:`.capabilities.Prepared.make` has just created it, so that it is
+        discarded if its lease is not committed
+    :param prepare: whether :meth:`.capabilities.Prepared.prepare` has something to do
     :param prepare_before: how long before the start it does that; None: immediately
     :param parent_id: the id of the resource of the same lease that this one is a part of, as a
         server is of its stack
     :param unit_kind: the kind of units that the calendar allocates to it, see
-        :meth:`ResourcePlugin.wanted`; None: its own service holds its capacity
+        :class:`.capabilities.CalendarBacked`; None: its own service holds its capacity
     :param others: further resources of the same part of the request
     """
 
@@ -127,9 +139,6 @@ class ResourcePlugin(abc.ABC):
     #: JSON Schema properties that a reservation of this type takes besides ``resource_type``. What
     #: the API never shows of them is ``writeOnly``.
     schema: ClassVar[Mapping[str, Any]]
-    #: The service that is called for it, as [engine] service_share counts: a service that hangs
-    #: has only a share of the threads. None: a dedicated one.
-    service: ClassVar[str | None] = None
     #: Names of those properties that must be given.
     required: ClassVar[Sequence[str]] = ()
     #: Names of those that a user may change until the end starts, without a call of the plugin.
@@ -137,25 +146,24 @@ class ResourcePlugin(abc.ABC):
     #: Names of those that may be changed only before the lease starts -> what the user can do
     #: afterwards, a sentence.
     until_start: ClassVar[Mapping[str, str]] = {}
-    #: Whether leases of it can be preemptible: what runs in it can be stopped and woken again.
-    preemptible: ClassVar[bool] = False
-    #: The place in the order of one lease: a resource of a lower rank is awake before those of a
-    #: higher one are woken, and is ended after them. A server uses volumes, so it comes later.
+    #: The service that is called for it, as [engine] service_share counts: a service that hangs
+    #: has only a share of the threads. None: a dedicated one.
+    service: ClassVar[str | None] = None
+    #: Whether :meth:`reserve` calls no service: the calendar alone decides.
+    reserves_locally: ClassVar[bool] = False
+    #: The notifications about its resources; None: it has none.
+    notifications: ClassVar[NotificationSource | None] = None
+    #: The place in the order of one lease: a resource of a lower rank is active before those of a
+    #: higher one are started, and is ended after them. A server uses volumes, so it comes later.
     rank: ClassVar[int] = 20
     #: The place at the end, the highest first, if it is not that at the start backwards. A stack
-    #: wakes its members and ends them, too: it is the first in both.
+    #: starts its members and ends them, too: it is the first in both.
     rank_at_end: ClassVar[int | None] = None
     #: Whether the resource outlives its lease in every case and can be reserved again then.
     reusable: ClassVar[bool] = False
-    #: Whether Climate works on it with a token of the owner's trust, which is asked for before the
+    #: Whether Climate works on it with a token of the owner's trust, which is requested before the
     #: start. Then the owner of the lease alone adds resources and changes their values.
     wakes_as_owner: ClassVar[bool] = False
-
-    #: Whether it reserves hosts or parts of them, which servers enter.
-    has_lanes: ClassVar[bool] = False
-
-    #: Shown to operators for a resource without a lease.
-    orphaned: ClassVar[str] = 'it waits for no lease'
 
     #: Returns the time, UTC; tests turn it.
     now: Callable[[], datetime.datetime] = staticmethod(
@@ -167,40 +175,45 @@ class ResourcePlugin(abc.ABC):
         self.cloud = cloud
 
     @abc.abstractmethod
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self, context: 'RequestContext', values: Mapping[str, Any], lease_id: str = ''
+    ) -> ReservedResource:
         """Check, with the rights of the user, that it can be reserved; leave nothing behind.
 
         :param values: the reservation of the request; it has passed :attr:`schema`
-        """
-
-    def reserve_for(
-        self,
-        context: 'RequestContext',
-        lease_id: str,  # noqa: ARG002
-        values: Mapping[str, Any],
-    ) -> ReservedResource:
-        """Check as :meth:`reserve` does, if it matters for which lease (what is made for it).
-
         :param lease_id: of a dry run without an id, one that no lease will have
         """
-        return self.reserve(context, values)
 
-    def check_now(  # noqa: B027
-        self, context: 'RequestContext', values: Mapping[str, Any]
-    ) -> None:
-        """Check what may be wrong now and right later, of what is created with the lease.
+    @abc.abstractmethod
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
+        """Start the resource with the rights of the owner of the lease.
 
-        It is called after :meth:`reserve_for`, unless the resource is created at the start.
-
-        :raises climate_core.exceptions.ClimateError: its service would reject it now
+        :returns: None or :class:`Done` when it runs, else a :class:`PollAgain`
         """
 
-    def list_exclusive(
+    @abc.abstractmethod
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+        """Do the end action of the reservation and release its capacity; also if it never started.
+
+        It is retried forever.
+
+        :returns: None when it is done, else a :class:`PollAgain`
+        """
+
+    def reconcile(
         self,
-        values: Mapping[str, Any],  # noqa: ARG002
-    ) -> Iterable[tuple[str, Hashable]]:
-        """List what only one resource of a request can have: the fields, and keys."""
-        return ()
+        pages: Iterable[Sequence['Reservation']],  # noqa: ARG002
+    ) -> Iterator[tuple['Reservation', str]]:
+        """Yield reservations whose resource is gone, and what happened to it, a sentence.
+
+        It works with the service's own rights, in one call for each page of a listing; it may list
+        all resources once.
+        """
+        return iter(())
+
+    def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
+        """Return whether another resource of the lease waits for an unsettled one of this type."""
+        return True
 
     def request_keys(
         self,
@@ -218,16 +231,8 @@ class ResourcePlugin(abc.ABC):
         """Return, without a call, the keys under which a request finds a reservation."""
         return [reservation.resource_id]
 
-    def check_match(  # noqa: B027
-        self, reservation: 'Reservation', values: Mapping[str, Any]
-    ) -> None:
-        """Check what was found by a key of a request, where a key is only a name.
-
-        :raises climate_core.exceptions.NameTaken: it is something else under the same name
-        """
-
     def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the values of a change, all of them changeable, as they are kept. Pure.
+        """Return the values of a change, all of them changeable, as they are stored. Pure.
 
         :raises climate_core.exceptions.BadRequest: one of them is not allowed here
         """
@@ -236,222 +241,3 @@ class ResourcePlugin(abc.ABC):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:  # noqa: ARG002
         """Return what a reservation holds with these params; None: it holds what it held."""
         return None
-
-    def wanted(self, reservation: 'Reservation') -> Demand:
-        """Return what the calendar has to allocate to a reservation with a ``unit_kind``. Pure.
-
-        :raises climate_core.exceptions.BadRequest: it was changed to something without meaning
-        """
-        raise NotImplementedError
-
-    def used_units(self, reservation: 'Reservation') -> Collection[int]:
-        """Return the units that a reservation still uses after its end has started.
-
-        :returns: their ids, as far as the last call of :meth:`end` found out
-        """
-        return {each.unit_id for each in reservation.allocations}
-
-    def make(
-        self,
-        context: 'RequestContext',  # noqa: ARG002
-        lease_id: str,  # noqa: ARG002
-        values: Mapping[str, Any],  # noqa: ARG002
-        claimed: ReservedResource,
-    ) -> ReservedResource:
-        """Create it, with the rights of the user, right before its lease is committed.
-
-        Another call for the same lease finds what the first call created. If it was ``made``, and
-        the lease is not committed, :meth:`discard` is called.
-
-        :param claimed: what :meth:`reserve` found
-        """
-        return claimed
-
-    def prepare(
-        self,
-        lease: 'Lease',  # noqa: ARG002
-        reservation: 'Reservation',  # noqa: ARG002
-    ) -> PollAgain | Done | None:
-        """Do what it needs between the commit of its lease and the start, as the owner.
-
-        What is not done by the start is left to :meth:`wake_up`. After ``Permanent`` it is rolled
-        back.
-
-        :returns: None or :class:`Done` when it is done, else a :class:`PollAgain`
-        """
-        return None
-
-    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        """Free what could not be prepared, as :meth:`end` does, whatever its end action is."""
-        return self.end(lease, reservation)
-
-    def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
-        """Return whether another resource of the lease waits for an unsettled one of this type."""
-        return True
-
-    def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:  # noqa: ARG002
-        """Find which other resources a resource uses, before it waits for any at the start.
-
-        :returns: a :class:`PollAgain` with the progress that records it, for :meth:`blocks`; None
-            if that is known, or there is nothing to find
-        """
-        return None
-
-    @abc.abstractmethod
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
-        """Start the resource with the rights of the owner of the lease.
-
-        :returns: None or :class:`Done` when it runs, else a :class:`PollAgain`
-        """
-
-    def is_awake(self, lease: 'Lease', reservation: 'Reservation') -> bool:  # noqa: ARG002
-        """Return whether :meth:`wake_up` would find nothing left to do; read only.
-
-        It is called when that is likely, before a manager has claimed the start. If it returns
-        False, :meth:`wake_up` is called as usual.
-        """
-        return False
-
-    def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
-        """Follow the calendar, whose allocations changed after the start of the lease.
-
-        It starts what is new and puts what is in ``released`` out of use, without ending anything.
-
-        :returns: None or :class:`Done` when it is done, else a :class:`PollAgain`
-        """
-        return self.wake_up(lease, reservation)
-
-    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
-        """Put out of use what another lease needs; this lease is queued from then on.
-
-        It is retried forever. What :class:`Done` carries is stored for the next :meth:`wake_up`.
-
-        :returns: None or :class:`Done` when it is done, else a :class:`PollAgain`
-        """
-        raise NotImplementedError
-
-    def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
-        """Choose which of its units an active reservation retains; change nothing.
-
-        :param most: maximum number of pieces that it retains
-        :returns: the number of pieces of each unit that it retains, by the ids of the units
-        :raises climate_core.exceptions.InvalidState: more of them are in use
-        """
-        raise NotImplementedError
-
-    def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
-        """Close what a reservation releases, then check that it is not used.
-
-        :meth:`reallocate` undoes it if the reservation has all of it after all.
-
-        :param left: as :meth:`choose_retained` returned it
-        :raises climate_core.exceptions.InvalidState: it is used by now
-        """
-        raise NotImplementedError
-
-    @abc.abstractmethod
-    def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        """Do the end action of the reservation and release its capacity; also if it never started.
-
-        It is retried forever.
-
-        :returns: None when it is done, else a :class:`PollAgain`
-        """
-
-    def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002
-        """Return how long allocated units stay free after the end is complete."""
-        return datetime.timedelta(0)
-
-    def find_missing(
-        self,
-        reservations: Sequence['Reservation'],  # noqa: ARG002
-    ) -> Mapping[str, str]:
-        """Find resources that are gone, with the service's own rights, one call for each page.
-
-        :returns: reservation id -> what happened to its resource, a sentence
-        """
-        return {}
-
-    def compare_pages(self) -> Callable[[Sequence['Reservation']], Mapping[str, str]]:
-        """Return :meth:`find_missing` for several pages; it may list all resources only once."""
-        return self.find_missing
-
-    def read_reported(
-        self,
-        lease: 'Lease',  # noqa: ARG002
-        reservation: 'Reservation',
-    ) -> Mapping[str, int] | None:
-        """Read what a resource holds that its service reported, with the service's own rights.
-
-        :returns: amounts by unit; None: its service cannot tell now
-        :raises climate_core.cloud.errors.Gone: it is no more
-        :raises NotOfLease: it is another project's, or waits for another lease
-        """
-        return reservation.amounts
-
-    def find_moved(
-        self,
-        reservations: Sequence['Reservation'],  # noqa: ARG002
-    ) -> Mapping[str, str]:
-        """Find resources that lost what ran in them when they were moved, with service rights.
-
-        :returns: reservation id -> what happened to its resource, a sentence
-        """
-        return {}
-
-    def list_made(self) -> Iterable[ProvisionedResource]:
-        """Yield what was created for reservations of leases, with the service's own rights."""
-        return ()
-
-    def list_unleased(self) -> Iterable[str]:
-        """Yield the ids of all resources that wait to be woken, with the service's own rights."""
-        return ()
-
-    def list_locked(self) -> Iterable[str]:
-        """Yield the ids of all resources that :meth:`preempt` has locked, with service rights."""
-        return ()
-
-    def unlock(
-        self,
-        resource_id: str,  # noqa: ARG002
-        lease_id: str | None = None,  # noqa: ARG002
-        may_sleep: bool = True,  # noqa: ARG002
-    ) -> bool:
-        """Undo the lock of a resource that no lease needs; twice does no harm.
-
-        :param lease_id: of the lease whose lock alone is undone; None: that of any lease
-        :param may_sleep: whether that of a resource that is asleep by now is undone, too
-        :returns: whether there was such a lock
-        """
-        return False
-
-    def find_matched(self, lease: 'Lease', reservation: 'Reservation') -> Mapping[str, str]:  # noqa: ARG002
-        """Find the servers that entered an active reservation, perhaps without naming it.
-
-        It is called for types with :attr:`has_lanes`, with the service's own rights.
-
-        :returns: the id of each server -> a mark that shows its owner what happens at the end
-        """
-        return {}
-
-    def set_mark(self, server_id: str, mark: str) -> None:
-        """Show a mark with a server that :meth:`find_matched` found, in place of an earlier one.
-
-        :raises climate_core.cloud.errors.Gone: it is no server, or no longer exists
-        """
-        raise exceptions.Permanent(f'Server {server_id} cannot have the mark "{mark}".')
-
-    def remove_mark(self, server_id: str, mark: str) -> None:
-        """Remove a mark from a server, unless it has another one."""
-        raise exceptions.Permanent(f'Server {server_id} cannot have the mark "{mark}".')
-
-    def unleased_since(self, resource_id: str) -> datetime.datetime | None:  # noqa: ARG002
-        """Return when a resource last changed, with the service's own rights.
-
-        :returns: None if it does not wait to be woken (any more), or that is not known
-        """
-        return None
-
-    def discard(self, resource_id: str) -> None:
-        """Delete a resource that waits for a missing lease; a deleted resource is a success."""
-        raise exceptions.Permanent(f'{self.title} {resource_id} cannot be deleted from here.')

@@ -13,8 +13,8 @@ from oslo_utils import uuidutils
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
-from climate_core.plugins import base
 from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.capabilities import CalendarBacked
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -43,20 +43,15 @@ def owner_params(context: 'RequestContext') -> dict[str, Any]:
 
 
 def owner_of(params: Mapping[str, Any]) -> tuple[str | None, str | None] | None:
-    """Return the project and domain of a reservation; None: they are not stored.
-
-    Reservations without an owner are from releases before units could be restricted.
-    """
+    """Return the project and domain of a reservation; None: they are not stored."""
     if _PROJECT_KEY not in params:
         return None
     return params[_PROJECT_KEY], params.get(_DOMAIN_KEY)
 
 
-class CalendarPlugin(base.ResourcePlugin):
+class CalendarPlugin(CalendarBacked):
     """Reserve units of the calendar, or pieces of them; its options have :data:`CLEANING`."""
 
-    #: The kind of the units.
-    unit_kind: ClassVar[str]
     #: The property with the requested amount, which is the invalid field of a shortage.
     amount_field: ClassVar[str]
     #: What the calendar allocates, for users.

@@ -73,6 +73,13 @@ def load_plugins(conf: cfg.ConfigOpts, cloud: 'Cloud') -> dict[str, ResourcePlug
     return made
 
 
+def list_local_types(
+    plugins: Iterable[ResourcePlugin | type[ResourcePlugin]],
+) -> frozenset[str]:
+    """Return the types whose reservation calls no service."""
+    return frozenset(plugin.resource_type for plugin in plugins if plugin.reserves_locally)
+
+
 def _reject_broken(_manager: object, entry_point: object, error: BaseException) -> NoReturn:
     raise PluginError(f'the plugin {entry_point} cannot be loaded: {error}') from error
 

@@ -9,10 +9,8 @@ left none. Each poll takes one step; requests are recorded with the reservation 
 import abc
 import contextlib
 import datetime
-import functools
-import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, final
 
 from oslo_config import cfg
 from oslo_log import log
@@ -20,13 +18,13 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.lease import model
-from climate_core.plugins import base, parent_stacks, rights, step_context
-from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins import parent_stacks, step_context
+from climate_core.plugins.base import PollAgain
+from climate_core.plugins.capabilities import LeaseManaged
 from climate_core.plugins.step_context import FIRST_POLL_SECONDS, EndContext, Progress, StepContext
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connections
-    from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
 LOG = log.getLogger(__name__)
@@ -75,7 +73,29 @@ def end_action_schema(choices: Sequence[tuple[str, str]]) -> dict[str, Any]:
     }
 
 
-class PrebuiltPlugin(base.ResourcePlugin):
+class ResourceCalls(Protocol):
+    """The calls to the service of a resource: a module of :mod:`climate_core.cloud`.
+
+    All take the connection whose rights they use, and raise what :mod:`.cloud.errors` has.
+    """
+
+    def get(self, conn: Any, resource_id: str, /) -> Any:
+        """Return a resource as its service shows it."""
+
+    def read_project(self, found: Any, /) -> str | None:
+        """Return the project of a resource; None: these rights do not see it."""
+
+    def delete(self, conn: Any, resource: Any, /) -> Any:
+        """Request the deletion of a resource: of an id, or of a stack."""
+
+    def list_ids(self, conn: Any, /) -> Iterable[str]:
+        """Return the ids of the resources of all projects."""
+
+    def check_all_visible(self, conn: Any, /) -> None:
+        """Raise Refused if these rights do not see the resources of every project."""
+
+
+class PrebuiltPlugin(LeaseManaged):
     """Reserve resources of one type that exist, reserved, until they are woken.
 
     A subclass gives the class attributes, and what is done in which state of a resource; all that
@@ -87,13 +107,13 @@ class PrebuiltPlugin(base.ResourcePlugin):
     changeable = ('on_end',)
     wakes_as_owner = True
 
-    #: The calls to its service: a module of ``cloud``, with ``get``, ``read_project``,
-    #: ``delete``, ``list_ids`` and ``check_all_visible``.
-    calls: ClassVar[Any]
+    calls: ResourceCalls
     #: Reason for a resource that no longer exists, without a full stop.
     gone: ClassVar[str]
     #: The name of the option with the prefix of the names of copies, if there are any.
     prefix: ClassVar[str] = ''
+    #: Whether a reconciliation lists all resources once; else those of each page.
+    lists_all: ClassVar[bool] = True
 
     def __init__(self, conf: cfg.ConfigOpts, cloud: 'Cloud') -> None:
         super().__init__(conf, cloud)
@@ -158,14 +178,14 @@ class PrebuiltPlugin(base.ResourcePlugin):
         stack_id = values.get(parent_stacks.STACK_ID_KEY)
         return {'on_end': on_end, **({parent_stacks.STACK_ID_KEY: stack_id} if stack_id else {})}
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         if parent_stacks.is_woken_by_heat(lease, reservation):
             return None
         if _is_first_try(lease, reservation):
             wait = self._wake_without_read(self._step(lease, reservation))
             if wait is not None:
                 return wait
-        return self._start(self._wake, lease, reservation)
+        return self._take_step(self._wake, lease, reservation)
 
     def _wake_without_read(self, context: StepContext) -> PollAgain | None:  # noqa: ARG002
         """Wake a resource that should be reserved, without reading it before.
@@ -177,7 +197,7 @@ class PrebuiltPlugin(base.ResourcePlugin):
         return None
 
     @final
-    def _start(
+    def _take_step(
         self,
         step: Callable[[StepContext, Any], PollAgain | None],
         lease: 'Lease',
@@ -231,39 +251,25 @@ class PrebuiltPlugin(base.ResourcePlugin):
     def _step(self, lease: 'Lease', reservation: 'Reservation') -> StepContext:
         """Return the context of a step before the end, with the rights of the owner."""
         now = self.now()
-        kept = Progress.load(reservation.progress, step_context.START, now)
-        owner = rights.connect_as_owner(self.cloud, lease)
-        options = self.conf[self.resource_type]
         return StepContext(
-            owner,
+            step_context.connect_as_owner(self.cloud, lease),
             self.cloud,
             lease,
             reservation,
-            kept,
+            Progress.load(reservation.progress, step_context.START, now),
             now,
-            options,
+            self.conf[self.resource_type],
             self._first_poll(),
         )
 
     def _first_poll(self) -> float:
         options = self.conf[self.resource_type]
-        return (
-            float(options[_FIRST_POLL_OPTION])
-            if _FIRST_POLL_OPTION in options
-            else FIRST_POLL_SECONDS
-        )
+        has_option = _FIRST_POLL_OPTION in options
+        return float(options[_FIRST_POLL_OPTION]) if has_option else FIRST_POLL_SECONDS
 
     @final
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         return self._free(self._end, lease, reservation)
-
-    @final
-    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        return self._free(self._preempt, lease, reservation)
-
-    def _preempt(self, context: EndContext, found: Any) -> PollAgain | None:
-        """Take the next step until others can have its capacity; of what is preemptible."""
-        raise NotImplementedError
 
     @final
     def _free(
@@ -272,86 +278,72 @@ class PrebuiltPlugin(base.ResourcePlugin):
         lease: 'Lease',
         reservation: 'Reservation',
     ) -> PollAgain | None:
-        conn = rights.connect_at_end(self.cloud, lease)
-        try:
-            return self._next(step, conn, lease, reservation)
-        except exceptions.Permanent as exc:
-            # It holds capacity as long as it exists.
-            raise exceptions.Transient(str(exc), exc.progress) from exc
-
-    @final
-    def _next(
-        self,
-        step: Callable[[EndContext, Any], PollAgain | None],
-        conn: 'connections.Connection',
-        lease: 'Lease',
-        reservation: 'Reservation',
-    ) -> PollAgain | None:
-        """Take the next step of the end, or the next that frees it.
+        """Take the next step of the end, or the next that frees a resource.
 
         What is gone is free, and so is what belongs to another project.
 
+        :raises climate_core.exceptions.Transient: it holds capacity as long as it exists, so each
+            failure is retried
         :raises climate_core.cloud.errors.Refused: the service cannot tell that it is gone
         """
-        now, options = self.now(), self.conf[self.resource_type]
-        context = EndContext(
-            conn,
-            self.cloud,
-            lease,
-            self._parents.at_end(conn, lease, reservation),
-            Progress.load(reservation.progress, step_context.END, now),
-            now,
-            options,
-            self._first_poll(),
-            prefix=options[self.prefix] if self.prefix else '',
-        )
+        conn, now = step_context.connect_at_end(self.cloud, lease), self.now()
+        options = self.conf[self.resource_type]
         try:
-            if not reservation.is_made:
-                return self._end_uncreated(context)
-            found = self.calls.get(conn, reservation.resource_id)
-            foreign = self._describe_foreign(conn, lease, reservation, found)
-            return None if foreign else step(context, found)
-        except errors.Gone:
-            if context.as_service:
-                self.calls.check_all_visible(conn)
-            return None
+            context = EndContext(
+                conn,
+                self.cloud,
+                lease,
+                self._parents.at_end(conn, lease, reservation),
+                Progress.load(reservation.progress, step_context.END, now),
+                now,
+                options,
+                self._first_poll(),
+                prefix=options[self.prefix] if self.prefix else '',
+            )
+            try:
+                if not reservation.is_made:
+                    return self._end_uncreated(context)
+                found = self.calls.get(conn, reservation.resource_id)
+                foreign = self._describe_foreign(conn, lease, reservation, found)
+                return None if foreign else step(context, found)
+            except errors.Gone:
+                if context.as_service:
+                    self.calls.check_all_visible(conn)
+                return None
+        except exceptions.Permanent as exc:
+            raise exceptions.Transient(str(exc), exc.progress) from exc
 
-    def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
-        return self.compare_pages()(reservations)
+    def reconcile(
+        self, pages: Iterable[Sequence['Reservation']]
+    ) -> Iterator[tuple['Reservation', str]]:
+        listed: set[str] | None = None
+        for page in pages:
+            # A resource that was not created yet is not missing.
+            reservations = [reservation for reservation in page if reservation.is_made]
+            if not reservations:
+                continue
+            conn = self.cloud.service()
+            # Without the right to list all projects every resource would appear deleted.
+            self.calls.check_all_visible(conn)
+            seen: Collection[str] = ()
+            if len(reservations) > _MAX_SINGLE_READS:
+                if listed is None or not self.lists_all:
+                    listed = self._list_existing(conn, [r.resource_id for r in reservations])
+                seen = listed
+            for reservation in reservations:
+                # A listing by pages can miss what is created concurrently or later: read it.
+                if reservation.resource_id not in seen:
+                    reason = self._read_lost_reason(conn, reservation)
+                    if reason is not None:
+                        yield reservation, reason
 
-    def compare_pages(self) -> Callable[[Sequence['Reservation']], Mapping[str, str]]:
-        # Resources that are created after the listing are read one by one.
-        listed = functools.cache(lambda: set(self.calls.list_ids(self.cloud.service())))
-        return functools.partial(self._find_missing, listed)
-
-    def _find_missing(
-        self, listed: Callable[[], set[str]], reservations: Sequence['Reservation']
-    ) -> Mapping[str, str]:
-        # A resource that was not created yet is not missing.
-        reservations = [each for each in reservations if each.is_made]
-        if not reservations:
-            return {}
-        conn = self.cloud.service()
-        # Without the right to list all projects every resource would appear deleted.
-        self.calls.check_all_visible(conn)
-        ids = [each.resource_id for each in reservations]
-        seen = self._seen(conn, ids, listed) if len(ids) > _MAX_SINGLE_READS else set()
-        # A listing by pages can miss what is created concurrently: read it.
-        unseen = [each for each in reservations if each.resource_id not in seen]
-        reasons = {each.id: self._read_lost_reason(conn, each) for each in unseen}
-        return {each: reason for each, reason in reasons.items() if reason is not None}
-
-    def _seen(
+    def _list_existing(
         self,
-        conn: 'connections.Connection',  # noqa: ARG002
+        conn: 'connections.Connection',
         ids: Collection[str],  # noqa: ARG002
-        listed: Callable[[], set[str]],
     ) -> set[str]:
-        """Return which of many resources exist, perhaps with others.
-
-        :param listed: lists all of them at its first call
-        """
-        return listed()
+        """Return which of many resources exist, perhaps with others."""
+        return set(self.calls.list_ids(conn))
 
     def _read_lost_reason(
         self, conn: 'connections.Connection', reservation: 'Reservation'
@@ -377,72 +369,3 @@ def _is_first_try(lease: 'Lease', reservation: 'Reservation') -> bool:
     start = lease.event(model.START)
     is_new = reservation.progress is None and reservation.woken_at is None
     return is_new and start is not None and not start.attempts
-
-
-class HintedPlugin(PrebuiltPlugin):
-    """Reserve resources that their service creates reserved because of a hint."""
-
-    @abc.abstractmethod
-    def _read_reservable(self, context: 'RequestContext', resource_id: str) -> Any:
-        """Return a resource of the user's project; None if it is not, or is being deleted."""
-
-    @abc.abstractmethod
-    def _is_reservation(self, found: Any, context: 'RequestContext') -> bool:
-        """Return whether a resource is reserved, or is being created so."""
-
-    @staticmethod
-    @abc.abstractmethod
-    def _amounts(found: Any) -> dict[str, int]:
-        """Return what a resource holds, by unit."""
-
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
-        params, amounts = self._params(values), rights.reported_amounts(context, values)
-        if amounts is not None:
-            # As its service writes it.
-            resource_id = str(uuid.UUID(values['resource_id']))
-            params[model.REPORTED] = True
-        else:
-            found = self._check(context, values['resource_id'])
-            resource_id, amounts = found['id'], self._amounts(found)
-        parent_id = values.get(parent_stacks.STACK_ID_KEY)
-        return ReservedResource(resource_id, params, amounts, parent_id=parent_id)
-
-    def read_reported(
-        self, lease: 'Lease', reservation: 'Reservation'
-    ) -> Mapping[str, int] | None:
-        conn = self.cloud.service()
-        found = self._read_whole(conn, reservation.resource_id)
-        if found is None:
-            return None
-        wrong = self._describe_foreign(conn, lease, reservation, found)
-        if wrong is None and not self._waits_for(found, lease.id):
-            wrong = (
-                f'The {self.title.lower()} {reservation.resource_id} was not created for this '
-                'lease.'
-            )
-        if wrong:
-            raise base.NotOfLease(wrong)
-        return self._amounts(found)
-
-    def _read_whole(self, conn: 'connections.Connection', resource_id: str) -> Any:
-        """Return a resource with all that :meth:`_waits_for` compares; None: not known now."""
-        return self.calls.get(conn, resource_id)
-
-    def _waits_for(self, found: Any, lease_id: str) -> bool:  # noqa: ARG002
-        """Return whether a resource was created for a lease, as far as its service shows it."""
-        return True
-
-    def _check(self, context: 'RequestContext', wanted: str) -> Any:
-        """Return a resource of the project that can be reserved."""
-        noun = self.title.lower()
-        with errors.for_user('resource_id'):
-            found = self._read_reservable(context, wanted)
-            if found is None:
-                raise errors.Gone(f'There is no {noun} {wanted} in this project.')
-        if not self._is_reservation(found, context):
-            raise exceptions.BadRequest(
-                f'The {noun} {wanted} is {found["status"]}. Only a {noun} that was created with '
-                'the hint reserved=True and was not started yet can be reserved.',
-                field='resource_id',
-            )
-        return found

@@ -4,15 +4,29 @@
 Its :class:`Progress` records what was requested from the service of a resource, when, and how
 often it failed. The engine stores it with the reservation, in the transaction that settles an
 event, so retries, pauses and timeouts follow a lease to each manager and survive a restart.
+
+An action that a service lost is repaired: the message never arrived, or its process died. It
+counts as lost when the state of its resource has not changed for some time. The user gets a reason
+after :data:`LONG_WAIT_SECONDS`, and half-way to the time when it counts as lost. Then the repair
+is made with the rights of the service, and again after the same time.
 """
 
 import dataclasses
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+
+from oslo_log import log
 
 from climate_core import exceptions
+from climate_core.cloud import errors
 from climate_core.plugins.base import PollAgain
+
+if TYPE_CHECKING:
+    from climate_core.cloud import Cloud, connections
+    from climate_core.lease.model import Lease, Reservation
+
+LOG = log.getLogger(__name__)
 
 #: The phases of a reservation; the progress of a phase is not used in the other.
 START: Final = 'start'
@@ -28,6 +42,10 @@ FIRST_POLL_SECONDS: Final = 0.5
 #: Seconds of the first pause after a failure, and of the longest wait.
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _MAX_WAIT_SECONDS: Final = 30.0
+#: Seconds without a change after which the user gets a reason.
+LONG_WAIT_SECONDS: Final = 600.0
+#: Seconds until the next poll when only the progress has to be stored first.
+NO_DELAY: Final = 0.0
 _TIME_FIELDS: Final = ('since', 'asked_at', 'rejected_since', 'failing_since', 'failed_at')
 
 
@@ -172,16 +190,6 @@ class Progress:
         return max(0.0, pause - self.age(now))
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import Cloud, connections
-    from climate_core.lease.model import Lease, Reservation
-
-#: Seconds without a change after which the user gets a reason.
-LONG_WAIT_SECONDS: Final = 600.0
-#: Seconds until the next poll when only the progress has to be stored first.
-NO_DELAY: Final = 0.0
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class StepContext:
     """One poll of one reservation.
@@ -264,16 +272,16 @@ class StepContext:
         failed = self.progress.with_failure(reason, self.now)
         return exceptions.Transient(reason, failed.dump())
 
-    def again(self, what: str, failed: Callable[[], str]) -> PollAgain | None:
+    def again(self, what: str, failed: str) -> PollAgain | None:
         """Return the pause before the next try of a request without effect, if there is any.
 
-        :param failed: returns the reason for the exception, if it has just failed
+        :param failed: the reason of the exception, if it has just failed
         """
         if self.progress.asked == what:
-            raise self.failure(failed())
+            raise self.failure(failed)
         return self.rest()
 
-    def once(self, what: str, failed: Callable[[], str], request: Callable[[], None]) -> PollAgain:
+    def once(self, what: str, failed: str, request: Callable[[], None]) -> PollAgain:
         """Send a request; after a failure raise it as :meth:`again`, pause, and retry."""
         return self.again(what, failed) or self.ask(what, request)
 
@@ -345,3 +353,115 @@ def require_operator(reason: str) -> EndStep:
         raise exceptions.Transient(reason.format(status=found['status']))
 
     return step
+
+
+class RepairStep(NamedTuple):
+    """The step that an administrator would take.
+
+    :param name: for the metrics, a few words with underscores
+    :param told: a sentence for the user about what was done
+    :param make: does it
+    :param command: for an operator, if the service may not do it
+    :param asked: the recorded request after it; None leaves that unchanged
+    :param is_failure: whether it counts as a failure that the repair is needed
+    """
+
+    name: str
+    told: str
+    make: Callable[[], None]
+    command: str
+    asked: str | None = None
+    is_failure: bool = False
+
+
+def wait_or_repair(
+    context: StepContext, doing: str, seconds: float, repair: RepairStep, tell: bool = True
+) -> PollAgain:
+    """Wait for a resource whose state does not change; repair it when it counts as lost.
+
+    :param doing: a description for users, "The server has been deleting"
+    :param seconds: until it counts as lost
+    :param tell: whether the user gets a reason after half of that time
+    :raises climate_core.exceptions.Transient: the service may not repair it, or it failed
+    """
+    # Poll in time for it to count as lost.
+    left = max(1.0, seconds - context.progress.quiet(context.now))
+    usual = context.wait(doing)
+    usual = dataclasses.replace(usual, seconds=min(usual.seconds, left))
+    if context.age < seconds / 2:
+        return usual
+    since = f'{doing} without a change for {_format_minutes(context.age)}'
+    later = context.put_off(doing)
+    if not context.is_due(seconds):
+        told = f'{since}. It counts as lost after {_format_minutes(seconds)}.'
+        before = context.progress.reason
+        if before and before.startswith(doing) and context.age >= seconds:
+            # What an administrator has to do stays in the reason.
+            told = before
+        return dataclasses.replace(usual, reason=told) if tell else usual
+    failed = context.count_failure()
+    try:
+        repair.make()
+    except errors.Busy:
+        return dataclasses.replace(later, reason=f'{since}.') if tell else later
+    except (errors.Refused, errors.Gone) as exc:
+        # A service without the right to see a resource gets 404 for it.
+        why = (
+            f'{since} and is lost. The service may not repair it ({exc}): an administrator must '
+            f'run: {repair.command}'
+        )
+        raise exceptions.Transient(
+            why, {**(failed.put_off().progress or {}), 'reason': why}
+        ) from exc
+    except exceptions.Permanent as exc:
+        raise exceptions.Transient(
+            f'{since} and is lost: {exc}', failed.put_off().progress
+        ) from exc
+    except exceptions.PluginFailure as exc:
+        raise exceptions.Transient(f'{since} and is lost: {exc}', later.progress) from exc
+    after = failed if repair.is_failure else context
+    if repair.asked:
+        after = after.note(repair.asked)
+    later = after.put_off(doing)
+    return dataclasses.replace(later, reason=f'{since}: {repair.told}', repair=repair.name)
+
+
+def wait_for_operator(
+    context: StepContext, doing: str, seconds: float, why: str, command: str
+) -> PollAgain:
+    """Wait for a resource that only an administrator can repair; name the command when it is lost.
+
+    :param why: what prevents the service from it
+    """
+
+    def make() -> None:
+        raise errors.Refused(why)
+
+    return wait_or_repair(context, doing, seconds, RepairStep('leave', '', make, command))
+
+
+def _format_minutes(seconds: float) -> str:
+    return f'{seconds / 60:.0f} minutes' if seconds >= 90 else f'{seconds:.0f} seconds'
+
+
+def connect_as_owner(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
+    """Return the connection with the rights that the owner left with the lease.
+
+    :raises climate_core.exceptions.Permanent: there are none, or they are no more
+    :raises climate_core.exceptions.Transient: Keystone does not answer
+    """
+    if not lease.trust_id:
+        raise exceptions.Permanent('The lease has no trust of its owner.')
+    return cloud.owner(lease.trust_id)
+
+
+def connect_at_end(cloud: 'Cloud', lease: 'Lease') -> 'connections.Connection':
+    """Return the owner's connection; that of the service if the owner left none.
+
+    :raises climate_core.exceptions.Transient: Keystone does not answer
+    """
+    try:
+        return connect_as_owner(cloud, lease)
+    except exceptions.Permanent as exc:
+        LOG.warning('Ending lease %s with the rights of the service: %s', lease.id, exc)
+        return cloud.service()

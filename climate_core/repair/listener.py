@@ -1,139 +1,186 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Receive the notifications of Nova, Cinder and Heat about the resources of leases.
+"""Receive the notifications of other services about the resources of leases, and check them.
 
-A notification is a hint: it changes nothing by itself. Changes outside of a lease are checked, see
-:mod:`climate_core.repair.notified_checks`. When an action of a start or an end completes, its
-resource is polled immediately, and once more if this manager is polling it. Nothing depends on it:
-:mod:`climate_core.repair.reconciliation` and the next poll make up for a notification that is
-lost, or comes just before its manager dies.
+A notification decides nothing: any process on the bus can forge one. It causes one read of the
+resource, with the rights of the service, and what its own service answers decides, by the rule of
+the reconciliation. When an action of a start or an end completes, its resource is polled
+immediately, and once more if this manager is polling it. Nothing depends on a notification:
+:mod:`climate_core.repair.reconciliation` and the next poll make up for a lost one.
 
-Facts: Nova's event types of unversioned notifications begin with ``compute.``, and the id is
-``instance_id``; versioned ones have ``uuid`` in ``nova_object.data`` (nova/compute/utils.py
-``notify_about_instance_usage``, ``notify_about_instance_action``). Cinder's have ``volume_id``
-(cinder/volume/volume_utils.py ``notify_about_volume_usage``). Heat's have ``stack_identity``, the
-id alone, and begin with ``orchestration.`` (heat/engine/notification/stack.py, heat/engine/api.py
-``format_notification_body``); abandoning a stack is notified as its deletion. A volume that
-no backend takes is notified by cinder-scheduler with the priority ``error``
-(cinder/scheduler/flows/create_volume.py). Of a nova-compute that is enabled, disabled, forced
-down or forced no more, new or deleted Nova sends versioned notifications ``service.`` alone
-(nova/objects/service.py). Completed actions are notified after they were saved: of a server by
-nova-compute (nova/compute/manager.py ``_build_and_run_instance``, ``_shelve_instance``,
-``_unshelve_instance``, ``stop_instance``, ``_snapshot_instance``), of a volume by cinder-volume
-(cinder/volume/flows/manager/create_volume.py ``CreateVolumeOnFinishTask``), whose backups and
-snapshots are notified with its id as well (cinder/volume/volume_utils.py), of a stack by
-heat-engine (heat/engine/stack.py ``_send_notification_and_add_event``).
+Checks run in a dedicated thread for each type of resource, so that neither the listener nor
+another service waits for a slow service. Their number is bounded, so that a flood of messages
+costs that service no more than :data:`_MAX_CHECKS`; the reconciliation does the rest.
 
-Each service has a pool of listeners of its own. RabbitMQ deals the messages of one pool out to
-its listeners, and a listener drops a message that it has no use for.
+The plugins declare which notifications they use: :class:`.base.NotificationSource`. Each service
+has a dedicated pool of listeners. RabbitMQ distributes the messages of one pool to its listeners,
+and a listener drops a message that it has no use for. Nova sends versioned notifications
+``service.`` about a nova-compute that is enabled, disabled, forced down, new or deleted
+(nova/objects/service.py).
 """
 
-import dataclasses
 import re
+import threading
+import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 import oslo_messaging as messaging
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_common import resource_types
+from climate_core.cloud import errors
 from climate_core.concurrency import RateLimit
 from climate_core.conf import cloud
-from climate_core.db import due_events, store
-from climate_core.db.engine import DATABASE_ERRORS
-from climate_core.repair.notified_checks import NotifiedChecks, Suspicion
-from climate_core.threads import MessageServer
+from climate_core.db import due_events, reservations, store
+from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.lease.model import Reservation
+from climate_core.plugins.base import NotificationSource, ResourcePlugin
+from climate_core.plugins.capabilities import Evacuable, HostBacked
+from climate_core.repair import lost_resources
+from climate_core.threads import MessageServer, Worker
 
 LOG = log.getLogger(__name__)
 
 #: The errors after which a notification is dropped; the next reconciliation makes up for it.
 _DATABASE_ERRORS: tuple[type[Exception], ...] = (store.Stale, *DATABASE_ERRORS)
+#: The expected errors of a check; any other exception is an error of Climate.
+_CHECK_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, *_DATABASE_ERRORS)
 #: The form of the id of a resource; anything else is no resource of a lease.
 _ID_PATTERN: Final = re.compile(r'[0-9A-Za-z_.:-]{1,255}', re.ASCII)
 #: Maximum number of early polls of the lease of one resource within a period in seconds.
 _MAX_EARLY_POLLS: Final = 20
+#: Maximum number of checks of a type within a period in seconds.
+_MAX_CHECKS: Final = 600
 _PERIOD_SECONDS: Final = 60.0
+#: Maximum number of queued checks.
+_MAX_QUEUED: Final = 1000
+#: Checks of one batch. So few resources are read one by one: none of them lists all.
+_BATCH_SIZE: Final = 10
+#: Seconds until a resource that exists is checked once more: cinder-scheduler notifies that a
+#: volume has no backend before it stores that (cinder/scheduler/flows/create_volume.py), and a
+#: replica of a database may lag.
+_RECHECK_SECONDS: Final = 2.0
+#: Its title, and the ids of resources.
+_UNCHECKED: Final = 'Could not check %s %s after a notification; the reconciliation checks it'
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class NotificationSource:
-    """The notifications about one type of resource.
+class _CheckKey(NamedTuple):
+    """A resource, and whether it is checked for a move, not for a loss."""
 
-    :param group: the section with the options
-    :param ids: which fields of a payload may have the id of the resource
-    :param suspected: event type without prefix -> what the resource is checked for
-    :param done: event types without prefix after which the lease looks at its resource
-    :param prefix: what event types may begin with
+    resource_id: str
+    is_move: bool = False
+
+
+class _QueuedCheck(NamedTuple):
+    """A queued check, due ``at`` by the monotonic clock."""
+
+    at: float
+    is_last: bool = False
+
+
+class NotifiedChecks(Worker):
+    """Check resources of one type that a lease holds.
+
+    :param nudge: called when something was written that the engine should look at
     """
 
-    resource_type: str
-    group: str
-    ids: Sequence[str]
-    suspected: Mapping[str, Suspicion]
-    done: Collection[str] = ()
-    prefix: str = ''
+    name = 'checks'
 
+    def __init__(
+        self, database: Database, plugin: ResourcePlugin, nudge: Callable[[], None] = lambda: None
+    ) -> None:
+        super().__init__(_PERIOD_SECONDS)
+        self._database = database
+        self._plugin = plugin
+        self._nudge_engine = nudge
+        self._limit = RateLimit(_MAX_CHECKS, _PERIOD_SECONDS)
+        self._lock = threading.Lock()
+        self._waiting: dict[_CheckKey, _QueuedCheck] = {}
+        self._is_full = False
 
-#: A soft-deleted server can be restored and holds its host meanwhile, so it is not lost before
-#: Nova deletes it.
-SERVERS = NotificationSource(
-    'virtual:instance',
-    cloud.NOVA_NOTIFICATIONS.GROUP,
-    ('uuid', 'instance_id'),
-    {
-        'instance.delete.end': Suspicion.LOST,
-        'instance.evacuate': Suspicion.MOVED,
-    },
-    done=(
-        'instance.create.end',
-        'instance.delete.end',
-        'instance.power_off.end',
-        'instance.shelve.end',
-        'instance.shelve_offload.end',
-        'instance.snapshot.end',
-        'instance.soft_delete.end',
-        'instance.suspend.end',
-        'instance.unshelve.end',
-    ),
-    prefix='compute.',
-)
-VOLUMES = NotificationSource(
-    'virtual:volume',
-    cloud.CINDER_NOTIFICATIONS.GROUP,
-    ('volume_id',),
-    {
-        'volume.delete.end': Suspicion.LOST,
-        'scheduler.create_volume': Suspicion.LOST,
-    },
-    done=(
-        'backup.create.end',
-        'snapshot.create.end',
-        'volume.create.end',
-        'volume.delete.end',
-        'volume.detach.end',
-    ),
-)
-#: Nested stacks notify of their deletion, too, but are not reserved.
-STACKS = NotificationSource(
-    'virtual:stack',
-    cloud.HEAT_NOTIFICATIONS.GROUP,
-    ('stack_identity',),
-    {'orchestration.stack.delete.end': Suspicion.LOST},
-    done=(
-        'orchestration.stack.create.end',
-        'orchestration.stack.delete.end',
-        'orchestration.stack.resume.end',
-        'orchestration.stack.snapshot.end',
-        'orchestration.stack.suspend.end',
-        'orchestration.stack.update.end',
-    ),
-)
-SOURCES = (SERVERS, VOLUMES, STACKS)
-#: The types whose resources are checked after notifications.
-CHECKED = frozenset(source.resource_type for source in SOURCES)
-#: The types whose reservations are of hosts.
-_OF_HOSTS = {resource_types.HOST, resource_types.CAPACITY}
+    def request(self, resource_id: str, is_move: bool = False) -> bool:
+        """Have a resource checked soon; several requests before its check are one.
+
+        :param is_move: check whether it was moved, not whether it is lost
+        :returns: False if no lease holds the resource so that the check could change it
+        """
+        key = _CheckKey(resource_id, is_move)
+        with self._lock:
+            waiting = self._waiting.get(key)
+            if waiting is not None:
+                # Not earlier: a flood about one resource costs a check every few seconds.
+                self._waiting[key] = waiting._replace(is_last=False)
+                return True
+        is_possible = lost_resources.can_be_moved if is_move else lost_resources.can_be_lost
+        if not self._database.read(is_possible, self._plugin.resource_type, resource_id):
+            return False
+        with self._lock:
+            if key not in self._waiting and len(self._waiting) >= _MAX_QUEUED:
+                if not self._is_full:
+                    message = (
+                        'Too many notifications about a %s: the reconciliation checks the rest'
+                    )
+                    LOG.warning(message, self._plugin.title)
+                self._is_full = True
+                return True
+            self._waiting[key] = _QueuedCheck(time.monotonic())
+        self.nudge()
+        return True
+
+    def poll(self) -> float | None:
+        """Check what is due, as far as the bound allows."""
+        now = time.monotonic()
+        taken: dict[bool, dict[str, _QueuedCheck]] = defaultdict(dict)
+        with self._lock:
+            due = [key for key, check in self._waiting.items() if check.at <= now]
+            for key in due[:_BATCH_SIZE]:
+                if not self._limit.take():
+                    break
+                taken[key.is_move][key.resource_id] = self._waiting.pop(key)
+            self._is_full = self._is_full and len(self._waiting) >= _MAX_QUEUED // 2
+        for is_move, checked in taken.items():
+            self._check(is_move, checked)
+        if due and not taken:
+            # The bound is reached, and its period is longer.
+            return _RECHECK_SECONDS
+        with self._lock:
+            first = min((check.at for check in self._waiting.values()), default=None)
+        return None if first is None else max(0.0, first - time.monotonic())
+
+    def _check(self, is_move: bool, checked: Mapping[str, _QueuedCheck]) -> None:
+        """Check resources; what is found to be as before is checked once more."""
+        changed: set[str] = set()
+        try:
+            held = self._database.read(
+                reservations.find_holders, self._plugin.resource_type, sorted(checked)
+            )
+            changed = self._record(is_move, held) if held else set()
+        except _CHECK_ERRORS as exc:
+            LOG.warning(_UNCHECKED + ': %s', self._plugin.title, ', '.join(checked), exc)
+        except Exception:
+            LOG.exception(_UNCHECKED, self._plugin.title, ', '.join(checked))
+        again = _QueuedCheck(time.monotonic() + _RECHECK_SECONDS, is_last=True)
+        with self._lock:
+            for resource_id, waiting in checked.items():
+                if resource_id not in changed and not waiting.is_last:
+                    self._waiting.setdefault(_CheckKey(resource_id, is_move), again)
+
+    def _record(self, is_move: bool, held: Sequence[Reservation]) -> set[str]:
+        """Record what the service answers; return the ids of lost or moved resources."""
+        found: list[tuple[Reservation, str]] = []
+        mark = lost_resources.mark_moved if is_move else lost_resources.mark_lost
+        if not is_move:
+            found += self._plugin.reconcile([held])
+        elif isinstance(self._plugin, Evacuable):
+            reasons = self._plugin.find_moved(held)
+            found += [(each, reasons[each.id]) for each in held if each.id in reasons]
+        for lease_id, by_reservation in lost_resources.group_by_lease(found).items():
+            if mark(self._database, lease_id, by_reservation):
+                reason = ' '.join(sorted(set(by_reservation.values())))
+                LOG.warning('Lease %s: %s', lease_id, reason)
+                self._nudge_engine()
+        return {reservation.resource_id for reservation, _ in found}
 
 
 class NotificationEndpoint:
@@ -147,15 +194,16 @@ class NotificationEndpoint:
     def __init__(
         self,
         source: NotificationSource,
+        resource_type: str,
         checks: NotifiedChecks,
         early_looks: due_events.EarlyPolls,
         poll_early: Callable[[due_events.DueEvent], None],
     ) -> None:
-        types = '|'.join(map(re.escape, sorted({*source.suspected, *source.done})))
+        types = '|'.join(map(re.escape, sorted({*source.lost, *source.moved, *source.done})))
         self.filter_rule = messaging.NotificationFilter(
             event_type=rf'^({re.escape(source.prefix)})?({types})$'
         )
-        self._source = source
+        self._source, self._resource_type = source, resource_type
         self._checks = checks
         self._early_looks = early_looks
         self._look_early = poll_early
@@ -174,9 +222,9 @@ class NotificationEndpoint:
         resource_id = next(filter(None, map(data.get, source.ids)), None)
         if not isinstance(resource_id, str) or not _ID_PATTERN.fullmatch(resource_id):
             return
-        suspicion = source.suspected.get(kind)
+        is_move = kind in source.moved
         try:
-            if suspicion is not None and self._checks.request(suspicion, resource_id):
+            if (is_move or kind in source.lost) and self._checks.request(resource_id, is_move):
                 return
             if kind in source.done:
                 self._look(resource_id)
@@ -187,7 +235,7 @@ class NotificationEndpoint:
     error = info
 
     def _look(self, resource_id: str) -> None:
-        due = self._early_looks.find(self._source.resource_type, resource_id)
+        due = self._early_looks.find(self._resource_type, resource_id)
         if due is not None and self._limit.take(resource_id):
             self._look_early(due)
 
@@ -225,28 +273,29 @@ def _payload_data(payload: Any) -> Mapping[str, Any]:
 
 def create_listeners(
     conf: cfg.ConfigOpts,
-    types: Collection[str],
+    plugins: Mapping[str, ResourcePlugin],
     checks: Mapping[str, NotifiedChecks],
-    early_looks: due_events.EarlyPolls,
+    early_polls: due_events.EarlyPolls,
     poll_early: Callable[[due_events.DueEvent], None],
-    look_at_hosts: Callable[[], None],
+    check_hosts: Callable[[], None],
 ) -> list[MessageServer]:
-    """Create the listeners for these types; they receive nothing before their ``start``.
+    """Create the listeners for these plugins; they receive nothing before their ``start``.
 
     :param checks: resource type -> what checks its resources
-    :param poll_early: called with an event that the engine should look at before its time
-    :param early_looks: finds that event
-    :param look_at_hosts: called when something has happened to a nova-compute
+    :param early_polls: finds an event that the engine should poll before its time
+    :param poll_early: called with that event
+    :param check_hosts: called when something has happened to a nova-compute
     :returns: none for what is turned off
     """
     endpoints: dict[str, list[NotificationEndpoint | ComputeEndpoint]] = defaultdict(list)
-    for source in SOURCES:
-        source_checks = checks.get(source.resource_type)
-        if source_checks is not None:
-            endpoint = NotificationEndpoint(source, source_checks, early_looks, poll_early)
-            endpoints[source.group].append(endpoint)
-    if _OF_HOSTS & set(types):
-        endpoints[SERVERS.group].append(ComputeEndpoint(look_at_hosts))
+    for resource_type, checked in checks.items():
+        source = plugins[resource_type].notifications
+        if source is not None:
+            endpoints[source.group].append(
+                NotificationEndpoint(source, resource_type, checked, early_polls, poll_early)
+            )
+    if any(isinstance(plugin, HostBacked) for plugin in plugins.values()):
+        endpoints[cloud.NOVA_NOTIFICATIONS.GROUP].append(ComputeEndpoint(check_hosts))
     return [
         _listener(conf, group, endpoint)
         for group, endpoint in endpoints.items()

@@ -2,7 +2,8 @@
 """Record what happened to resources outside of their lease, as a deletion by their user."""
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlalchemy import orm
 
@@ -10,12 +11,22 @@ from climate_core.db import leases, reservations, sql, store
 from climate_core.db.engine import Database
 from climate_core.lease import failures, states
 from climate_core.lease.history import Cause
-from climate_core.lease.model import REPORTED, Lease, Reservation
+from climate_core.lease.model import REPORTED, Reservation
 from climate_core.lease.transitions import Change
 
 _LOST_CAUSE = Cause('resource.lost')
 #: A service has reported wrong amounts.
 _CORRECTED_CAUSE = Cause('resource.corrected')
+
+
+def group_by_lease(
+    found: Iterable[tuple[Reservation, str]],
+) -> dict[str, dict[str, str]]:
+    """Return what happened to resources, by leases and then by reservations."""
+    by_lease: dict[str, dict[str, str]] = defaultdict(dict)
+    for reservation, reason in found:
+        by_lease[reservation.lease_id][reservation.id] = reason
+    return by_lease
 
 
 def mark_lost(
@@ -29,11 +40,26 @@ def mark_lost(
     return database.write(_mark_lost, lease_id, reasons, cause)
 
 
+def _mark_lost(
+    session: orm.Session, lease_id: str, reasons: Mapping[str, str], cause: Cause
+) -> bool:
+    lease = leases.find(session, lease_id, lock=True)
+    if lease is None or lease.status in states.ENDING:
+        return False
+    now = sql.read_time(session)
+    change = failures.record_lost(lease, reasons, now)
+    if change.lease == lease:
+        return False
+    store.save(session, lease, change, now, cause)
+    return True
+
+
 def filter_lost(session: orm.Session, lease_id: str, ids: Collection[str]) -> set[str]:
     """Return the reservations with a deleted resource that :func:`mark_lost` would record."""
-    lease = _find_not_ending(session, lease_id)
-    found = [] if lease is None else failures.find_lost(lease, ids)
-    return {each.id for each in found}
+    lease = leases.find(session, lease_id)
+    if lease is None or lease.status in states.ENDING:
+        return set()
+    return {reservation.id for reservation in failures.find_lost(lease, ids)}
 
 
 def mark_moved(database: Database, lease_id: str, reasons: Mapping[str, str]) -> bool:
@@ -101,26 +127,6 @@ def _correct(session: orm.Session, reported: Reservation, amounts: Mapping[str, 
 def _without_report(reported: Reservation, amounts: Mapping[str, int]) -> Reservation:
     params = {name: each for name, each in reported.params.items() if name != REPORTED}
     return dataclasses.replace(reported, params=params, amounts=dict(amounts))
-
-
-def _find_not_ending(session: orm.Session, lease_id: str, lock: bool = False) -> Lease | None:
-    """Find a lease that is not ending; an end finds by itself what was deleted."""
-    lease = leases.find(session, lease_id, lock=lock)
-    return None if lease is None or lease.status in states.ENDING else lease
-
-
-def _mark_lost(
-    session: orm.Session, lease_id: str, reasons: Mapping[str, str], cause: Cause
-) -> bool:
-    lease = _find_not_ending(session, lease_id, lock=True)
-    if lease is None:
-        return False
-    now = sql.read_time(session)
-    change = failures.record_lost(lease, reasons, now)
-    if change.lease == lease:
-        return False
-    store.save(session, lease, change, now, cause)
-    return True
 
 
 def _mark_moved(session: orm.Session, lease_id: str, reasons: Mapping[str, str]) -> bool:

@@ -10,16 +10,37 @@ import datetime
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from sqlalchemy import orm
+
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import monitoring, reservations, store
+from climate_core.db import history, leases, monitoring, reservations, sql, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import Database
-from climate_core.lease.history import Cause
+from climate_core.db.monitoring import Stuck, StuckKind
+from climate_core.lease import events, model, states, transitions
+from climate_core.lease.history import DONE, Cause, HistoryEntry, describe_change
 from climate_core.lease.model import Reservation
+from climate_core.lease.transitions import Change
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.repair import lost_resources, reconciliation, stuck_leases
+from climate_core.plugins.capabilities import LeaseManaged
+from climate_core.repair import lost_resources, reconciliation
+
+#: The action of a repair in the history.
+REPAIR = 'operator.repair'
+#: The repair of :func:`unstick`. An operator decides about an ERROR.
+REMEDIES: Mapping[StuckKind, str] = {
+    StuckKind.CLAIM_EXPIRED: 'make the event due now',
+    StuckKind.NOT_TAKEN_UP: 'make the event due now',
+    StuckKind.RETRIED: 'make the event due now',
+    StuckKind.PAST_END: 'make the end due now',
+    StuckKind.NO_END: 'give the lease its end again',
+    StuckKind.STARTING: 'make the start due now',
+    StuckKind.TRUST_KEPT: 'let the trust go',
+}
+#: The event that is made due for a lease that makes no progress.
+_EVENT_DUE_NOW = {StuckKind.PAST_END: model.END, StuckKind.STARTING: model.START}
 
 #: Seconds between two reads of the trusts that no lease has: a lease is committed right after its
 #: trust is created, and Keystone does not report the age of a trust.
@@ -81,7 +102,7 @@ class OperatorRepair:
         self._database = database
         self._plugins = plugins
         self._yes = yes
-        self._cause = Cause(stuck_leases.REPAIR, user_id=user_id)
+        self._cause = Cause(REPAIR, user_id=user_id)
         self.unseen: dict[str, str] = {}
 
     def leases(
@@ -91,26 +112,23 @@ class OperatorRepair:
 
         :param lease_id: only this lease
         """
-        by_lease: dict[str, list[monitoring.Stuck]] = defaultdict(list)
+        by_lease: dict[str, list[Stuck]] = defaultdict(list)
         for finding in self._database.read(monitoring.find_stuck, thresholds, lease_id):
             by_lease[finding.lease_id].append(finding)
         for stuck_id, findings in by_lease.items():
             yield from self._unstick(stuck_id, findings)
 
-    def _unstick(
-        self, lease_id: str, findings: Sequence[monitoring.Stuck]
-    ) -> Iterator[RepairResult]:
+    def _unstick(self, lease_id: str, findings: Sequence[Stuck]) -> Iterator[RepairResult]:
         done: list[str] = []
 
-        def unstick() -> None:
-            done.extend(
-                self._database.write(stuck_leases.unstick, lease_id, findings, self._cause.user_id)
-            )
+        def repair() -> None:
+            user_id = self._cause.user_id
+            done.extend(self._database.write(unstick, lease_id, findings, user_id))
 
-        wanted = any(finding.kind in stuck_leases.REMEDIES for finding in findings)
-        trouble = self._do(unstick) if wanted else None
+        wanted = any(finding.kind in REMEDIES for finding in findings)
+        trouble = self._do(repair) if wanted else None
         for finding in findings:
-            action = stuck_leases.REMEDIES.get(finding.kind)
+            action = REMEDIES.get(finding.kind)
             about = f'{finding.event_type}: ' if finding.event_type else ''
             wrong = f'{finding.kind}: {about}{finding.reason}'
             yield RepairResult(lease_id, wrong, action, bool(done and action), trouble)
@@ -146,11 +164,12 @@ class OperatorRepair:
             in progress
         """
         for plugin in self._plugins.values():
-            with reconciliation.skip_unavailable(plugin.title, self.unseen):
-                yield from self._resources(plugin, now, safe_seconds)
+            if isinstance(plugin, LeaseManaged):
+                with reconciliation.skip_unavailable(plugin.title, self.unseen):
+                    yield from self._resources(plugin, now, safe_seconds)
 
     def _resources(
-        self, plugin: ResourcePlugin, now: datetime.datetime, safe_seconds: float
+        self, plugin: LeaseManaged, now: datetime.datetime, safe_seconds: float
     ) -> Iterator[RepairResult]:
         for resource_id in list(reconciliation.find_orphans(self._database, plugin)):
             since = plugin.unleased_since(resource_id)
@@ -187,7 +206,7 @@ class OperatorRepair:
         trusts.delete(trust_id)
         self._database.write(db_trusts.delete, trust_id)
 
-    def _discard(self, plugin: ResourcePlugin, resource_id: str) -> None:
+    def _discard(self, plugin: LeaseManaged, resource_id: str) -> None:
         """Check again before something is deleted for good."""
         if not self._database.read(reservations.find_unheld, plugin.resource_type, [resource_id]):
             raise exceptions.Permanent('A lease holds it by now.')
@@ -202,3 +221,70 @@ class OperatorRepair:
         except _REPAIR_ERRORS as exc:
             return str(exc) or type(exc).__name__
         return None
+
+
+def unstick(
+    session: orm.Session, lease_id: str, findings: Sequence[Stuck], user_id: str | None
+) -> list[str]:
+    """Repair a stuck lease, as far as it is still stuck.
+
+    An event that a manager works on is not changed.
+
+    :param user_id: the operator, for the history
+    :returns: what was done, in sentences
+    :raises climate_core.db.engine.Stale: the lease was changed concurrently
+    """
+    before = leases.find(session, lease_id, lock=True)
+    if before is None:
+        return []
+    now = sql.read_time(session)
+    after, done = before, []
+    for each in findings:
+        changed = _repair_finding(after, each, now)
+        if changed != after:
+            after = changed
+            done.append(f'{each.kind}: {REMEDIES[each.kind]} ({each.event_type or "lease"})')
+    if done:
+        cause = Cause(REPAIR, user_id=user_id)
+        store.save(session, before, Change(after), now, cause)
+        note_repair(session, before, after, cause, now, '; '.join(done))
+    return done
+
+
+def note_repair(
+    session: orm.Session,
+    before: model.Lease,
+    after: model.Lease,
+    cause: Cause,
+    now: datetime.datetime,
+    reason: str,
+) -> None:
+    """Add a repair to the history, unless the change of the lease has added it."""
+    if describe_change(before, after, cause, now) is None:
+        repair = HistoryEntry(after.id, now, cause.action, DONE, reason, cause.user_id, None, {})
+        history.add(session, repair)
+
+
+def _repair_finding(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.Lease:
+    if found.kind is StuckKind.TRUST_KEPT:
+        return events.get_handler(model.RELEASE_TRUST).after_termination(lease, now)
+    if found.kind is StuckKind.NO_END:
+        time = max(lease.end_date, now)
+        end = lease.event(model.END)
+        again = transitions.reschedule_event(end, time, now) if end else None
+        return lease.with_events(again or model.new_event(lease.id, model.END, time, now))
+    wanted = _EVENT_DUE_NOW.get(found.kind)
+    event = lease.event(wanted) if wanted else _event_of(lease, found.event_id)
+    return lease if event is None else _reschedule(lease, event, now)
+
+
+def _event_of(lease: model.Lease, event_id: str | None) -> model.Event | None:
+    return next((each for each in lease.events if each.id == event_id), None)
+
+
+def _reschedule(lease: model.Lease, event: model.Event, now: datetime.datetime) -> model.Lease:
+    is_claimed = event.status == states.EventStatus.IN_PROGRESS
+    waits = event.next_at is not None and event.next_at > now
+    if not event.open or (is_claimed and waits) or event.next_at == now:
+        return lease
+    return lease.with_events(transitions.reschedule_event(event, now, now))

@@ -10,9 +10,9 @@ Several managers may do it concurrently.
 """
 
 import contextlib
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any, Final, NamedTuple
 
 from oslo_config import cfg
 from oslo_db import exception as db_exc
@@ -28,6 +28,7 @@ from climate_core.lease import states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import REPORTED, Reservation
 from climate_core.plugins.base import NotOfLease, ResourcePlugin
+from climate_core.plugins.capabilities import HostBacked, LeaseManaged, Lockable, Reported
 from climate_core.repair import cleanup, lost_resources
 from climate_core.threads import PeriodicWorker
 
@@ -77,15 +78,13 @@ class Reconciler(PeriodicWorker):
         return self.next_poll()
 
     def compare(self) -> None:
-        """Reconcile everything once; an error of one part does not prevent the others."""
+        """Reconcile everything once; an error of one step does not prevent the others."""
         for plugin in self._plugins.values():
-            if self.stopping:
-                return
-            self._try('missing resources', self._missing, plugin)
-            self._try('wrong reports of services', self._verify_reported, plugin)
-            self._try('resources without a lease', self._unheld, plugin)
-            self._try('locks that leases have left', self._unlock, plugin)
-            self._try('servers that leases end', self._mark, plugin)
+            for step in _STEPS:
+                if self.stopping:
+                    return
+                if isinstance(plugin, step.capability):
+                    self._try(step.what, step.function, self, plugin)
         self._try('trusts that no lease needs', self._delete_retired)
         if self._conf.cloud.sweep_trusts:
             self._try('trusts without a lease', self._sweep_trusts)
@@ -97,31 +96,34 @@ class Reconciler(PeriodicWorker):
         except _LOGGED_ERRORS as exc:
             LOG.warning('Looking for %s failed, the next comparison tries again: %s', what, exc)
 
-    def _missing(self, plugin: ResourcePlugin) -> None:
-        by_lease: dict[str, dict[str, str]] = defaultdict(dict)
-        for held, reason in find_missing_resources(self._database, plugin):
-            by_lease[held.lease_id][held.id] = reason
-        for lease_id, reasons in by_lease.items():
+    def record_lost(self, plugin: ResourcePlugin) -> None:
+        """Record the resources of a type that are gone."""
+        found = find_missing_resources(self._database, plugin)
+        for lease_id, reasons in lost_resources.group_by_lease(found).items():
             if lost_resources.mark_lost(self._database, lease_id, reasons):
                 LOG.warning('Lease %s lost resources: %s', lease_id, reasons)
                 self._nudge()
 
-    def _verify_reported(self, plugin: ResourcePlugin) -> None:
+    def verify_reported(self, plugin: Reported) -> None:
+        """Correct what services reported wrong of new resources."""
         for correction in verify_reported(self._database, plugin):
             LOG.error('A service reported a wrong resource or wrong amounts: %s', correction)
             self._nudge()
 
-    def _unheld(self, plugin: ResourcePlugin) -> None:
+    def log_orphans(self, plugin: LeaseManaged) -> None:
+        """Log the resources of a type that have no lease."""
         orphans = set(find_orphans(self._database, plugin))
         for resource_id in sorted(orphans - self._reported):
             LOG.warning('%s %s has no lease: %s', plugin.title, resource_id, plugin.orphaned)
         self._reported = orphans
 
-    def _unlock(self, plugin: ResourcePlugin) -> None:
+    def undo_locks(self, plugin: Lockable) -> None:
+        """Undo the locks that leases have left on resources of a type."""
         for resource_id in undo_locks(self._database, plugin):
             LOG.warning('%s %s was still locked, which no lease needs', plugin.title, resource_id)
 
-    def _mark(self, plugin: ResourcePlugin) -> None:
+    def update_marks(self, plugin: HostBacked) -> None:
+        """Mark the servers that leases of a type end."""
         before = self._marked.get(plugin.resource_type, {})
         self._marked[plugin.resource_type] = update_marks(self._database, plugin, before)
 
@@ -147,6 +149,27 @@ class Reconciler(PeriodicWorker):
         LOG.warning('Deleted the trust %s, which no lease has', trust_id)
 
 
+class _Step(NamedTuple):
+    """A step of the reconciliation of a type of resource.
+
+    :param what: it looks for, for the log
+    :param capability: the plugins for which it is done
+    """
+
+    what: str
+    capability: type[Any]
+    function: Callable[[Reconciler, Any], None]
+
+
+#: The steps for each type of resource, in this order.
+_STEPS: Final = (
+    _Step('missing resources', ResourcePlugin, Reconciler.record_lost),
+    _Step('wrong reports of services', Reported, Reconciler.verify_reported),
+    _Step('resources without a lease', LeaseManaged, Reconciler.log_orphans),
+    _Step('locks that leases have left', Lockable, Reconciler.undo_locks),
+    _Step('servers that leases end', HostBacked, Reconciler.update_marks),
+)
+
 #: Reservations that are read per page.
 _HELD_PAGE_SIZE = 10_000
 _CHUNK_SIZE = 500
@@ -165,11 +188,11 @@ def skip_unavailable(title: str, noted: dict[str, str]) -> Iterator[None]:
         noted[title] = str(exc) or type(exc).__name__
 
 
-def find_orphans(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
+def find_orphans(database: Database, plugin: LeaseManaged) -> Iterator[str]:
     """Yield the resources that wait for a lease that does not exist, or that a lease left behind.
 
     A resource that was created a moment ago may still get its lease: see
-    :meth:`climate_core.plugins.base.ResourcePlugin.unleased_since`.
+    :meth:`.capabilities.LeaseManaged.unleased_since`.
     """
     waiting = iter(plugin.list_unleased())
     while chunk := list(islice(waiting, _CHUNK_SIZE)):
@@ -195,12 +218,10 @@ def find_lost(
 
     :param lease_id: only those of this lease
     """
-    by_lease = defaultdict[str, list[tuple[Reservation, str]]](list)
-    for held, reason in find_missing_resources(database, plugin, lease_id):
-        by_lease[held.lease_id].append((held, reason))
-    for losing_id, gone in by_lease.items():
-        noted = database.read(lost_resources.filter_lost, losing_id, [held.id for held, _ in gone])
-        yield from ((held, reason) for held, reason in gone if held.id in noted)
+    found = list(find_missing_resources(database, plugin, lease_id))
+    for losing_id, reasons in lost_resources.group_by_lease(found).items():
+        lost = database.read(lost_resources.filter_lost, losing_id, list(reasons))
+        yield from ((held, reason) for held, reason in found if held.id in lost)
 
 
 def find_missing_resources(
@@ -210,13 +231,17 @@ def find_missing_resources(
 
     :param lease_id: only those of this lease
     """
-    after, find_missing = '', plugin.compare_pages()
+    yield from plugin.reconcile(_read_held_pages(database, plugin.resource_type, lease_id))
+
+
+def _read_held_pages(
+    database: Database, resource_type: str, lease_id: str | None
+) -> Iterator[Sequence[Reservation]]:
+    after = ''
     while page := database.read(
-        reservations.read_held_page, plugin.resource_type, after, _HELD_PAGE_SIZE
+        reservations.read_held_page, resource_type, after, _HELD_PAGE_SIZE
     ):
-        asked = [r for r in page if lease_id in (None, r.lease_id)]
-        reasons: Mapping[str, str] = find_missing(asked) if asked else {}
-        yield from ((r, reasons[r.id]) for r in asked if r.id in reasons)
+        yield [r for r in page if lease_id in (None, r.lease_id)]
         after = page[-1].id
 
 
@@ -225,7 +250,7 @@ _REPORTED_PAGE_SIZE = 20
 _REJECTED_CAUSE = Cause('resource.rejected')
 
 
-def verify_reported(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
+def verify_reported(database: Database, plugin: Reported) -> Iterator[str]:
     """Correct wrong amounts, and remove what is not of its lease; yield a sentence for each.
 
     The API accepts the id and the amounts of a resource from any service, since a request to that
@@ -247,7 +272,7 @@ def verify_reported(database: Database, plugin: ResourcePlugin) -> Iterator[str]
 
 
 def _verify_page(
-    database: Database, plugin: ResourcePlugin, page: Sequence[Reservation]
+    database: Database, plugin: Reported, page: Sequence[Reservation]
 ) -> Iterator[str]:
     """Verify reservations; yield what was wrong."""
     holders = database.read(leases.find_holders, [reservation.key for reservation in page])
@@ -278,7 +303,7 @@ def _verify_page(
         )
 
 
-def undo_locks(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
+def undo_locks(database: Database, plugin: Lockable) -> Iterator[str]:
     """Unlock the resources of one type whose locks no lease needs any more; yield their ids.
 
     What a preemptible lease releases is locked until it is woken, and unlocked at the end of the
@@ -307,7 +332,7 @@ def undo_locks(database: Database, plugin: ResourcePlugin) -> Iterator[str]:
 
 
 def update_marks(
-    database: Database, plugin: ResourcePlugin, before: Mapping[str, str]
+    database: Database, plugin: HostBacked, before: Mapping[str, str]
 ) -> dict[str, str]:
     """Mark servers that entered a reservation, and remove the marks of those that left it.
 
@@ -324,8 +349,6 @@ def update_marks(
     :param before: the marks that this process has set, by the ids of servers
     :returns: the marks that are set now, also those that could not be removed
     """
-    if not plugin.has_lanes:
-        return {}
     wanted: dict[str, str] = {}
     for reservation in _open_reservations(database, plugin.resource_type):
         lease = database.read(leases.find, reservation.lease_id)

@@ -5,7 +5,7 @@ It serves the methods that :mod:`climate_core.operations.remote` declares.
 """
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import oslo_messaging as messaging
@@ -23,12 +23,17 @@ LOG = log.getLogger(__name__)
 
 
 def create_server(
-    transport: messaging.Transport, host: str, endpoint: 'LeaseEndpoint', *more: 'Endpoint'
+    transport: messaging.Transport,
+    host: str,
+    endpoint: 'LeaseEndpoint',
+    *more: 'Endpoint',
+    local_types: Collection[str] = (),
 ) -> messaging.MessageHandlingServer:
     """Return a server that is not started.
 
     :param host: the name by which this one manager can be called
     :param more: further sets of methods
+    :param local_types: those whose reservation calls no service
     """
     target = messaging.Target(topic=client.TOPIC, version=client.VERSION, server=host)
     made = messaging.get_rpc_server(
@@ -40,7 +45,8 @@ def create_server(
         access_policy=messaging.DefaultRPCAccessPolicy,
     )
     # oslo.messaging has registered the option by now.
-    endpoint.reserving = ReservingLimit(max(1, made.conf.executor_thread_pool_size // 2))
+    most = max(1, made.conf.executor_thread_pool_size // 2)
+    endpoint.reserving = ReservingLimit(most, local_types)
     return made
 
 

@@ -30,7 +30,7 @@ from climate_core.plugins import filters
 from climate_core.plugins.base import Done, PollAgain
 from climate_core.plugins.common_pool import flavor_demand
 from climate_hosts import private_flavors
-from climate_hosts.plugins import lane_options, lane_plugin
+from climate_hosts.plugins import host_choice, lane_options, lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -102,7 +102,7 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
         return allocation.pieces
 
 
-class FlavorFilter(lane_plugin.HostFilter):
+class FlavorFilter(host_choice.HostFilter):
     """The hosts that satisfy conditions, and can have servers that take a piece of them.
 
     An amount of a resource class comes from one provider. So of a class that several providers of
@@ -227,7 +227,7 @@ class SizesPlugin(ServerCapacityPlugin):
             return prepared
         return Done({**(prepared.progress or {}), _FLAVOR: True})
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Open a lane of each host to servers of the flavor, which is created if it is missing.
 
         :raises climate_core.exceptions.Permanent: Nova rejects the flavor, for example because it
@@ -237,7 +237,7 @@ class SizesPlugin(ServerCapacityPlugin):
         # The flavor may have been deleted: without it no server could enter.
         if not prepared or not private_flavors.exists(self.cloud.service(), reservation.id):
             self._create_flavor(lease, reservation)
-        return super().wake_up(lease, reservation)
+        return super().start(lease, reservation)
 
     def _create_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
         vcpus, memory_mb, disk_gb = (reservation.params[unit] for unit in self.required)

@@ -21,6 +21,7 @@ class HostPlugin(lane_plugin.LanePlugin):
     """Reserve whole hosts."""
 
     resource_type = resource_types.HOST
+    reserves_locally = True
     title = 'Host'
     description = 'Whole compute hosts of a pool, for the servers of one project alone.'
     schema: ClassVar[Mapping[str, Any]] = {

@@ -14,18 +14,19 @@ import datetime
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from climate_common import dates, lanes
+from climate_common import dates, lanes, words
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, Order, Shortage, Unit, UnitFilter
+from climate_core.calendar.model import Demand, Order
 from climate_core.cloud import errors, servers
 from climate_core.cloud.placement import HostCapacity
 from climate_core.lease import unit_properties
 from climate_core.plugins import calendar_plugin, filters
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
+from climate_core.plugins.capabilities import HostBacked, Preemptible, Prepared, Shrinkable
 from climate_core.plugins.step_context import END, EndContext, Progress
 from climate_hosts import lane_providers, placement
 from climate_hosts.hosts import KIND
-from climate_hosts.plugins import lane_options, lane_shrink, server_drain
+from climate_hosts.plugins import host_choice, lane_options, server_drain
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -36,6 +37,10 @@ if TYPE_CHECKING:
 POLL_SECONDS: Final = calendar_plugin.POLL_SECONDS
 #: The same for a host that Placement does not have: an operator may have removed it.
 _GONE_POLL_SECONDS: Final = 10.0
+#: Up to this number hosts are read one by one; for more, all hosts of the pools are read.
+_MAX_SINGLE_READS: Final = 10
+#: The number of hosts that a rejection names.
+_MAX_NAMED: Final = 10
 #: The reason of a lease whose host is allocated to the earlier lease for longer than it was.
 _HOST_NOT_FREE: Final = (
     'Host {} is not free yet: servers of an earlier lease are still being deleted, or it is being '
@@ -60,20 +65,7 @@ OPEN: Final = (
 IN_USE: Final = 'Host {} still has servers of an earlier lease.'
 
 
-class HostFilter(UnitFilter):
-    """The hosts that satisfy the conditions of a reservation."""
-
-    def __init__(self, conditions: filters.Filter) -> None:
-        self._conditions = conditions
-
-    def matches(self, unit: Unit) -> bool:
-        return self._conditions.matches(unit.properties)
-
-    def find_shortage(self, units: Sequence[Unit]) -> Shortage | None:
-        return self._conditions.lacking([unit.properties for unit in units])
-
-
-class LanePlugin(calendar_plugin.CalendarPlugin):
+class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preemptible, Prepared):
     """Reserve hosts, or shares of them.
 
     A subclass defines what is allocated, the number of servers for a lane, and their shape.
@@ -81,13 +73,11 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
 
     unit_kind = KIND
     service = 'placement'
-    has_lanes = True
     #: The property of the highest amount.
     most_field: ClassVar[str]
     options = lane_options.OPTIONS
     # Servers run on hosts: hosts are there before them, and are closed after them.
     rank = 5
-    preemptible = True
 
     @abc.abstractmethod
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
@@ -101,7 +91,12 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
     def _slots(self, allocation: 'Allocation') -> int:
         """Return the number of servers that may be in the lane of an allocation."""
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self,
+        context: 'RequestContext',
+        values: Mapping[str, Any],
+        lease_id: str = '',  # noqa: ARG002
+    ) -> ReservedResource:
         params = self._read(context, values) | calendar_plugin.owner_params(context)
         claimed = self._claim(params)
         self._check_grace(params)
@@ -156,9 +151,9 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         self,
         conditions: filters.Filter,
         params: Mapping[str, Any],  # noqa: ARG002
-    ) -> HostFilter:
+    ) -> host_choice.HostFilter:
         """Return the filter of the hosts that satisfy conditions."""
-        return HostFilter(conditions)
+        return host_choice.HostFilter(conditions)
 
     def make(
         self,
@@ -183,7 +178,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
             )
         return Done({_PREPARED: prepared})
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Open a lane of each host, once the host is free.
 
         Lanes that it opened are left alone while it waits for others.
@@ -293,18 +288,77 @@ class LanePlugin(calendar_plugin.CalendarPlugin):
         return server_drain.evacuate(conn, left, server_drain.list_projects(lease, reservation))
 
     def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
-        return self._shrink(reservation).choose(most)
+        allocations = reservation.allocations
+        used = self._count_used(reservation, allocations)
+        own = {allocation.unit_id: allocation.pieces for allocation in allocations}
+        try:
+            return host_choice.choose_retained(own, used, most)
+        except host_choice.PiecesInUse as exc:
+            names = _join([_name(each) for each in allocations if used[each.unit_id]])
+            if self._is_whole(reservation):
+                total = sum(own.values())
+                message = (
+                    f'Of the {words.counted(total, "host")} of the reservation '
+                    f'{words.counted(total - exc.count, "host")} can be given back: there are '
+                    f'servers on {names}. So {self.most_field} must be at least {exc.count}; or '
+                    'delete these servers, or move them together on fewer hosts, and ask again.'
+                )
+            else:
+                message = (
+                    f'{words.counted(exc.count, "server")} of the reservation are there, on '
+                    f'{names}. So {self.most_field} must be at least {exc.count}; or delete '
+                    'servers, and ask again.'
+                )
+            raise exceptions.InvalidState(message, field=self.most_field) from None
 
     def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
-        self._shrink(reservation).close(left, self._slots, reservation.id)
+        """Close lanes, or lower their slots, to the pieces that are left.
 
-    def _shrink(self, reservation: 'Reservation') -> lane_shrink.LaneShrink:
-        parts = [
-            lane_shrink.ReservedPart(allocation, lane_of(allocation))
-            for allocation in reservation.allocations
-        ]
-        is_whole = self._demand(reservation.params).piece is None
-        return lane_shrink.LaneShrink(self.cloud.service(), parts, is_whole, self.most_field)
+        They are closed before they are checked to be empty, so that no server enters hosts that
+        the next lease may get.
+        """
+        conn = self.cloud.service()
+        closed = [each for each in reservation.allocations if left[each.unit_id] < each.pieces]
+        for allocation in closed:
+            pieces = left[allocation.unit_id]
+            if not pieces:
+                lane_providers.drain_lane(conn, lane_of(allocation), reservation.id)
+            else:
+                slots = self._slots(dataclasses.replace(allocation, pieces=pieces))
+                lane_providers.set_slots(conn, lane_of(allocation), slots, is_open=True)
+        used = self._count_used(reservation, closed)
+        entered = [_name(each) for each in closed if used[each.unit_id] > left[each.unit_id]]
+        if entered:
+            raise exceptions.InvalidState(
+                f'Servers came to {_join(entered)} while that was given back. Ask again: others '
+                'may be free.',
+                field=self.most_field,
+            )
+
+    def _is_whole(self, reservation: 'Reservation') -> bool:
+        """Return whether whole hosts are allocated, not shares of them."""
+        return self._demand(reservation.params).piece is None
+
+    def _count_used(
+        self, reservation: 'Reservation', allocations: Sequence['Allocation']
+    ) -> dict[int, int]:
+        """Return the number of pieces of units in use; one request for each, or for the pools."""
+        ids = [allocation.unit['provider_id'] for allocation in allocations]
+        capacities: dict[str, HostCapacity] = {}
+        for provider_id in ids if len(ids) <= _MAX_SINGLE_READS else [None]:
+            capacities |= placement.read_host_capacities(self.cloud.service(), provider_id)
+        used = {}
+        for allocation in allocations:
+            capacity = capacities.get(allocation.unit['provider_id'])
+            lane = capacity.lanes.get(lane_of(allocation)) if capacity else None
+            if capacity is None or lane is None:
+                # The servers of a host that Placement does not have are unknown.
+                used[allocation.unit_id] = allocation.pieces
+            elif self._is_whole(reservation):
+                used[allocation.unit_id] = int(lane.used > 0 or any(capacity.used.values()))
+            else:
+                used[allocation.unit_id] = lane.used
+        return used
 
     def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Close the lanes, and shelve the servers that are in them."""
@@ -378,6 +432,11 @@ def lane_of(allocation: 'Allocation') -> str:
 
 def _name(allocation: 'Allocation') -> str:
     return str(allocation.unit['hypervisor_hostname'])
+
+
+def _join(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMED
+    return ', '.join(sorted(names)[:_MAX_NAMED]) + (f' and {more} more' if more > 0 else '')
 
 
 def _wait_for_power(allocation: 'Allocation') -> PollAgain | None:

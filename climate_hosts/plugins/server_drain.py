@@ -30,7 +30,7 @@ from oslo_log import log
 from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import stuck_action_repair
+from climate_core.plugins import step_context
 from climate_core.plugins.base import Done, PollAgain
 from climate_core.plugins.server import end_steps, task_recovery
 from climate_core.plugins.step_context import END, EndContext, Progress
@@ -171,7 +171,7 @@ class ServerDrain:
         host is unknown to Climate, so an administrator must decide.
         """
         context = self._context_of(consumer_id).observe('migration')
-        wait = stuck_action_repair.wait_for_operator(
+        wait = step_context.wait_for_operator(
             context,
             f'The server or migration {consumer_id} is gone, and has had a slot',
             60 * context.options.lost_move_minutes,

@@ -35,6 +35,7 @@ from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, Transaction
 from climate_core.lease import failures, model, states
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import ResourcePlugin
+from climate_core.plugins.capabilities import HostBacked
 from climate_core.threads import PeriodicWorker
 from climate_hosts import hosts, lane_providers, placement
 from climate_hosts.db import host_reservations as db
@@ -273,7 +274,7 @@ class HostWatch(PeriodicWorker):
 
         :param small: the ids of the reservations that have hosts which are too small for them
         """
-        types = [kind for kind, plugin in self._plugins.items() if plugin.has_lanes]
+        types = [kind for kind, plugin in self._plugins.items() if isinstance(plugin, HostBacked)]
         units: dict[tuple[str, str], set[int]] = defaultdict(set)
         for row in self._database.read(db.list_incomplete, types):
             if row.reservation_id not in small:
@@ -341,9 +342,11 @@ class HostWatch(PeriodicWorker):
 
         :returns: None if no other host is free
         """
-        wanted = self._plugins[reservation.resource_type].wanted(reservation)
+        plugin = self._plugins[reservation.resource_type]
+        if not isinstance(plugin, HostBacked):
+            return None
         try:
-            new = self._calendar.replace_unit(calendar, wanted, unit_id)
+            new = self._calendar.replace_unit(calendar, plugin.wanted(reservation), unit_id)
         except TransactionRejected:
             return None
         return sorted(db.get_name(calendar.session, allocation.unit_id) for allocation in new)

@@ -37,8 +37,7 @@ from climate_core.lease import states
 from climate_core.lease.events import reallocation
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
-from climate_core.repair import stuck_leases
-from climate_core.repair.operator_repair import RepairResult, repair_remote
+from climate_core.repair.operator_repair import REPAIR, RepairResult, repair_remote
 from climate_core.repair.reconciliation import skip_unavailable
 from climate_hosts import lane_providers, placement, private_flavors
 from climate_hosts.db import host_reservations
@@ -50,7 +49,7 @@ if TYPE_CHECKING:
     from climate_core.cloud import Cloud
 
 _NOT_IN_PLACEMENT: Final = 'Placement has it no more: delete it'
-_CAUSE: Final = Cause(stuck_leases.REPAIR)
+_CAUSE: Final = Cause(REPAIR)
 _CHUNK_SIZE = 500
 #: The reason of the repair of a flavor.
 STALE_FLAVOR = 'its reservation is no more'

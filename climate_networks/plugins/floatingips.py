@@ -14,9 +14,8 @@ import collections
 import dataclasses
 import datetime
 import ipaddress
-import types
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, resource_types, words
@@ -26,12 +25,14 @@ from climate_core.cloud import errors, neutron
 from climate_core.lease.states import ReservationStatus
 from climate_core.plugins import calendar_plugin, parent_stacks, prebuilt_plugin
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
+from climate_core.plugins.capabilities import Shrinkable
 from climate_core.plugins.step_context import EndContext, StepContext
 from climate_networks import cloud
 from climate_networks.plugins import made_in_neutron
 from climate_networks.units import FLOATING_IP_KIND
 
 if TYPE_CHECKING:
+    from climate_core.cloud import connections
     from climate_core.context import RequestContext
     from climate_core.lease.model import Allocation, Lease, Reservation
 
@@ -83,7 +84,7 @@ class AddressFilter(UnitFilter):
         return str(unit.properties['address'])
 
 
-class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
+class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
     """Reserve floating IPs."""
 
     resource_type = resource_types.FLOATING_IP
@@ -119,8 +120,14 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
     amount_field = 'amount'
     noun = 'floating IPs'
     neutron_noun = 'floatingip'
+    neutron_plural = noun
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:  # noqa: ARG002
+    def reserve(
+        self,
+        context: 'RequestContext',  # noqa: ARG002
+        values: Mapping[str, Any],
+        lease_id: str = '',  # noqa: ARG002
+    ) -> ReservedResource:
         return self._claim(self._params(values))
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -164,7 +171,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         demand = super().wanted(reservation)
         return dataclasses.replace(demand, field='required_floatingips') if required else demand
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Create what is not there yet; without a request if all of it is known to be made.
 
         :raises climate_core.exceptions.Permanent: the calendar promises it nothing, or Neutron
@@ -201,17 +208,10 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         :param found: what has the address in Neutron
         :param made: gets its id
         """
-        conn, network_id = self.cloud.service(), reservation.params['network_id']
-        wanted = made_in_neutron.NeutronRequest(
-            noun=self.neutron_noun,
-            plural=self.noun,
-            name=address,
-            values={'floating_network_id': network_id, 'floating_ip_address': address},
-            find=lambda: cloud.find_floatingips(conn, network_id, [address]).get(address),
-            find_holder=lambda: cloud.find_used_addresses(conn, network_id, [address]),
-        )
+        network_id = reservation.params['network_id']
+        values = {'floating_network_id': network_id, 'floating_ip_address': address}
         try:
-            there = made_in_neutron.make(conn, wanted, lease, reservation, found, made.values())
+            there = self._create_once(lease, reservation, address, values, found, made.values())
         except errors.Gone as exc:
             raise exceptions.Permanent(f'{address} could not be created: {exc}') from exc
         except exceptions.PluginFailure as exc:
@@ -222,12 +222,20 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         made[address] = str(there['id'])
         return None
 
+    def _find(self, reservation: 'Reservation', unit: str) -> Mapping[str, Any] | None:
+        network_id = reservation.params['network_id']
+        return cloud.find_floatingips(self.cloud.service(), network_id, [unit]).get(unit)
+
+    def _find_holder(self, reservation: 'Reservation', unit: str) -> Any:
+        network_id = reservation.params['network_id']
+        return cloud.find_used_addresses(self.cloud.service(), network_id, [unit])
+
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Delete what was given up, and create what is new."""
         made = _made(reservation)
         kept = {_address(each) for each in reservation.allocations}
         if made.keys() <= kept:
-            return self.wake_up(lease, reservation)
+            return self.start(lease, reservation)
         self._delete([each for a, each in made.items() if a not in kept])
         return PollAgain(0.0, progress={_MADE: {a: each for a, each in made.items() if a in kept}})
 
@@ -282,24 +290,25 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin):
         conn = self.cloud.service()
         made_in_neutron.delete_all(lambda each: cloud.delete_floatingip(conn, each), ids)
 
-    def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
-        """Find reservations all of whose floating IPs are gone: the others still are to be ended.
+    def reconcile(
+        self, pages: Iterable[Sequence['Reservation']]
+    ) -> Iterator[tuple['Reservation', str]]:
+        """Yield reservations all of whose floating IPs are gone: the others still are to be ended.
 
         One call for a hundred floating IPs.
         """
-        made = {each.id: _made(each) for each in reservations}
-        ids = {one for each in made.values() for one in each.values()}
-        if not ids:
-            return {}
-        conn = self.cloud.service()
-        # Without the right to see every project each floating IP would look gone.
-        cloud.check_all_floatingips_visible(conn)
-        there = neutron.find_existing(conn, self.neutron_noun, ids)
-        return {
-            reservation_id: f'Deleted in Neutron: {", ".join(sorted(each))}.'
-            for reservation_id, each in made.items()
-            if each and there.isdisjoint(each.values())
-        }
+        for page in pages:
+            ids = {floatingip_id for each in page for floatingip_id in _made(each).values()}
+            if not ids:
+                continue
+            conn = self.cloud.service()
+            # Without the right to see every project each floating IP would look gone.
+            cloud.check_all_floatingips_visible(conn)
+            existing = neutron.find_existing(conn, self.neutron_noun, ids)
+            for reservation in page:
+                made = _made(reservation)
+                if made and existing.isdisjoint(made.values()):
+                    yield reservation, f'Deleted in Neutron: {", ".join(sorted(made))}.'
 
     def discard(self, resource_id: str) -> None:
         cloud.delete_floatingip(self.cloud.service(), resource_id)
@@ -319,15 +328,20 @@ def _made(reservation: 'Reservation') -> dict[str, str]:
     return dict((reservation.progress or {}).get(_MADE, {}))
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-    from climate_core.context import RequestContext
-    from climate_core.lease.model import Reservation
-
 _CHOICES = [
     ('delete', 'Delete it, also while it is associated or has port forwardings.'),
     ('nothing', 'Leave it as it is.'),
 ]
+
+
+class _FloatingIpCalls:
+    """The calls to Neutron, see :class:`climate_core.plugins.prebuilt_plugin.ResourceCalls`."""
+
+    get = staticmethod(cloud.get_floatingip)
+    read_project = staticmethod(cloud.project_of_floatingip)
+    list_ids = staticmethod(cloud.list_floatingip_ids)
+    check_all_visible = staticmethod(cloud.check_all_floatingips_visible)
+    delete = staticmethod(cloud.delete_floatingip)
 
 
 class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
@@ -344,16 +358,16 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
     }
     # Servers and stacks use addresses: they are there before them, and are gone after them.
     rank = 3
-    calls: ClassVar[Any] = types.SimpleNamespace(
-        get=cloud.get_floatingip,
-        read_project=cloud.project_of_floatingip,
-        every_id=cloud.list_floatingip_ids,
-        check_all_visible=cloud.check_all_floatingips_visible,
-        delete=cloud.delete_floatingip,
-    )
+    calls = _FloatingIpCalls()
     gone = 'The floating IP was deleted'
+    lists_all = False
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self,
+        context: 'RequestContext',
+        values: Mapping[str, Any],
+        lease_id: str = '',  # noqa: ARG002
+    ) -> ReservedResource:
         # As Neutron writes it.
         wanted = str(uuid.UUID(values['resource_id']))
         with errors.for_user('resource_id'):
@@ -386,12 +400,7 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
             cloud.delete_floatingip(context.conn, context.resource_id)
         return None
 
-    def _seen(
-        self,
-        conn: 'connections.Connection',
-        ids: Collection[str],
-        listed: Callable[[], set[str]],  # noqa: ARG002
-    ) -> set[str]:
+    def _list_existing(self, conn: 'connections.Connection', ids: Collection[str]) -> set[str]:
         # Those of leases are few among all that a cloud has.
         return neutron.find_existing(conn, 'floatingip', ids)
 

@@ -6,7 +6,7 @@ from the first moment on, which closes the time until its id is saved: what an e
 made, or another manager, is found by it and taken over.
 """
 
-import dataclasses
+import abc
 import datetime
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
@@ -16,11 +16,11 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import neutron
 from climate_core.plugins import calendar_plugin
-from climate_core.plugins.base import PollAgain, ProvisionedResource
+from climate_core.plugins.base import PollAgain
+from climate_core.plugins.capabilities import LeaseManaged, ProvisionedResource
 from climate_networks import cloud
 
 if TYPE_CHECKING:
-    from climate_core.cloud import connections
     from climate_core.lease.model import Lease, Reservation
 
 LOG = log.getLogger(__name__)
@@ -35,38 +35,18 @@ _TAKEN: Final = (
 _FULL: Final = 'The quota of the project for {} in Neutron is full: {}'
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class NeutronRequest:
-    """Describe what is to be created in Neutron.
-
-    :param noun: in Neutron: ``floatingip`` or ``network``
-    :param plural: the same for people
-    :param name: of what was promised, for people
-    :param values: what it is created with besides its project and its mark
-    :param tags: what it gets besides its tag
-    :param find: returns what has the address or the segment in Neutron; None: nothing that is seen
-    :param find_holder: returns what else has it, for operators
-    """
-
-    noun: str
-    plural: str
-    name: str
-    values: Mapping[str, Any]
-    tags: Collection[str] = ()
-    find: Callable[[], Mapping[str, Any] | None]
-    find_holder: Callable[[], Any]
-
-
-class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin):
+class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
     """Reserve what the calendar promises and Neutron makes at the start of a lease.
 
     A subclass says how its resources are called there, and deletes one with ``discard``.
     """
 
     service = 'neutron'
+    reserves_locally = True
     orphaned = 'it was made for a reservation that has ended'
-    #: In Neutron.
+    #: Their name in Neutron, and the plural for users.
     neutron_noun: ClassVar[str]
+    neutron_plural: ClassVar[str]
 
     def list_made(self) -> Iterable[ProvisionedResource]:
         for each in neutron.list_tagged(self.cloud.service(), self.neutron_noun):
@@ -76,6 +56,65 @@ class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin):
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:
         return neutron.read_changed_at(self.cloud.service(), self.neutron_noun, resource_id)
+
+    @abc.abstractmethod
+    def _find(self, reservation: 'Reservation', unit: Any) -> Mapping[str, Any] | None:
+        """Return what has an address or a segment in Neutron; None: nothing that is visible."""
+
+    @abc.abstractmethod
+    def _find_holder(self, reservation: 'Reservation', unit: Any) -> Any:
+        """Return what else has an address or a segment, for operators."""
+
+    def _create_once(
+        self,
+        lease: 'Lease',
+        reservation: 'Reservation',
+        unit: Any,
+        values: Mapping[str, Any],
+        found: Mapping[str, Any] | None,
+        known: Collection[str] = (),
+        tags: Collection[str] = (),
+    ) -> Mapping[str, Any] | PollAgain:
+        """Create it, or take over what an earlier try has created; set its tags.
+
+        :param unit: the address or the segment, whose text users know
+        :param values: what it is created with besides its project and its mark
+        :param found: what has the address or the segment in Neutron
+        :param known: as of :func:`is_ours`
+        :param tags: what it gets besides its tag
+        :returns: what exists now; a :class:`PollAgain` for an earlier lease
+        :raises climate_core.exceptions.Transient: the quota is full, or something else has it
+        """
+        conn = self.cloud.service()
+        mark = {'project_id': lease.project_id, 'description': cloud.mark(reservation.id)}
+        try:
+            if found is None:
+                try:
+                    found = neutron.create(conn, self.neutron_noun, {**values, **mark})
+                except neutron.Taken:
+                    # Another manager may have been faster with the same lease.
+                    found = self._find(reservation, unit)
+            if found is None or not is_ours(found, lease, reservation, known):
+                return self._wait_for_holder(reservation, unit, found)
+            wanted = {cloud.tag(reservation.id), *tags}
+            if not wanted <= {*found.get('tags', ())}:
+                neutron.set_tags(conn, self.neutron_noun, found['id'], wanted)
+        except neutron.QuotaFull as exc:
+            raise exceptions.Transient(_FULL.format(self.neutron_plural, exc)) from exc
+        return found
+
+    def _wait_for_holder(
+        self, reservation: 'Reservation', unit: Any, found: Mapping[str, Any] | None
+    ) -> PollAgain:
+        """Return the wait for an earlier lease.
+
+        :raises climate_core.exceptions.Transient: something else has it
+        """
+        if found is not None and cloud.is_marked(found):
+            return PollAgain(calendar_plugin.POLL_SECONDS, NOT_FREE.format(unit))
+        holder = found or self._find_holder(reservation, unit)
+        LOG.warning('%s, which is for leases, is in use in Neutron: %s', unit, dict(holder))
+        raise exceptions.Transient(_TAKEN.format(unit))
 
 
 def is_ours(
@@ -88,58 +127,6 @@ def is_ours(
     if found['project_id'] != lease.project_id:
         return False
     return found['id'] in known or cloud.is_marked_for(found, reservation.id, lease.project_id)
-
-
-def make(
-    conn: 'connections.Connection',
-    wanted: NeutronRequest,
-    lease: 'Lease',
-    reservation: 'Reservation',
-    found: Mapping[str, Any] | None,
-    known: Collection[str],
-) -> Mapping[str, Any] | PollAgain:
-    """Create it, or take over what an earlier try has made; give it its tags.
-
-    :param found: what has the address or the segment in Neutron
-    :param known: as of :func:`is_ours`
-    :returns: what is there now; a :class:`PollAgain` for an earlier lease
-    :raises climate_core.exceptions.Transient: the quota is full, or something else has it
-    """
-    try:
-        if found is None:
-            try:
-                found = neutron.create(
-                    conn,
-                    wanted.noun,
-                    {
-                        **wanted.values,
-                        'project_id': lease.project_id,
-                        'description': cloud.mark(reservation.id),
-                    },
-                )
-            except neutron.Taken:
-                # Another manager may have been faster with the same lease.
-                found = wanted.find()
-        if found is None or not is_ours(found, lease, reservation, known):
-            return _not_ours(wanted, found)
-        tags = {cloud.tag(reservation.id), *wanted.tags}
-        if not tags <= {*found.get('tags', ())}:
-            neutron.set_tags(conn, wanted.noun, found['id'], tags)
-    except neutron.QuotaFull as exc:
-        raise exceptions.Transient(_FULL.format(wanted.plural, exc)) from exc
-    return found
-
-
-def _not_ours(wanted: NeutronRequest, found: Mapping[str, Any] | None) -> PollAgain:
-    """Return the wait for an earlier lease.
-
-    :raises climate_core.exceptions.Transient: something else has it
-    """
-    if found is not None and cloud.is_marked(found):
-        return PollAgain(calendar_plugin.POLL_SECONDS, NOT_FREE.format(wanted.name))
-    holder = found or wanted.find_holder()
-    LOG.warning('%s, which is for leases, is in use in Neutron: %s', wanted.name, dict(holder))
-    raise exceptions.Transient(_TAKEN.format(wanted.name))
 
 
 def delete_all(delete: Callable[[T], Any], things: Iterable[T]) -> None:

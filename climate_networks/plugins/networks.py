@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tear a network of a lease down, with all that others have put into it.
+"""``network``: networks on a segment that the calendar allocates.
 
-Ports that anybody has there go first, which drops what floating IPs and port forwardings have of
-them; a router can give a subnet up only then. What Neutron refuses keeps nothing else from being
-done: it is logged and retried.
+A network is created at the start of its lease and torn down at the end, with all that users have
+put into it. Their ports go first, which removes the floating IPs and port forwardings of these; a
+router releases a subnet only then. A rejection of Neutron prevents no other step, and is retried.
 
-The owner of a network may create ports in it that say they are of a router or of another part of
+The owner of a network may create ports in it that claim to be of a router or of another part of
 the network, and are not. They are found when the network cannot be deleted, and go then.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, limits, resource_types
@@ -26,40 +26,6 @@ from climate_networks.units import NETWORK_ID, NETWORK_TYPES, SEGMENT_FACTS, SEG
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
-
-
-def tear_down(conn: 'connections.Connection', network_id: str) -> None:
-    """Delete a network with its ports and router interfaces; one that is gone is fine.
-
-    :raises climate_core.exceptions.Transient: Neutron refuses a part; the rest is done
-    """
-    ports = neutron.list_ports(conn, network_id)
-    used = [
-        each for each in ports if not each['device_owner'].startswith(neutron.NETWORK_PORT_PREFIX)
-    ]
-    interfaces = [each for each in ports if each['device_owner'] in neutron.ROUTER_INTERFACES]
-    steps: list[Callable[[], None]] = [
-        *(functools.partial(neutron.delete_port, conn, each) for each in used),
-        *(functools.partial(neutron.remove_interface, conn, each) for each in interfaces),
-    ]
-    made_in_neutron.delete_all(lambda step: step(), steps)
-    try:
-        neutron.delete_network(conn, network_id)
-    except errors.Busy:
-        _delete_rest(conn, network_id)
-        neutron.delete_network(conn, network_id)
-
-
-def _delete_rest(conn: 'connections.Connection', network_id: str) -> None:
-    """Delete the ports that are left in a network whose routers have given it up."""
-    left = neutron.list_ports(conn, network_id)
-    made_in_neutron.delete_all(
-        lambda port: neutron.force_delete_port(conn, port),
-        [each for each in left if each['device_owner'] not in neutron.DELETED_WITH_NETWORK],
-    )
-
-
-if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
@@ -167,8 +133,14 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     amount_field = 'resource_type'
     noun = f'{_NOUN}s'
     neutron_noun = 'network'
+    neutron_plural = 'networks'
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self,
+        context: 'RequestContext',
+        values: Mapping[str, Any],
+        lease_id: str = '',  # noqa: ARG002
+    ) -> ReservedResource:
         return self._claim(self._params(values) | calendar_plugin.owner_params(context))
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -212,7 +184,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         had = frozenset(allocation.unit_id for allocation in reservation.allocations)
         return dataclasses.replace(wanted, unit_ids=had)
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Create the network; without a request if it is known to be made.
 
         :raises climate_core.exceptions.Permanent: the calendar promises it nothing, or Neutron
@@ -232,19 +204,12 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     ) -> PollAgain | Done:
         """Create the network, or take over the one that an earlier try has made."""
         conn, params = self.cloud.service(), reservation.params
-        wanted = made_in_neutron.NeutronRequest(
-            noun=self.neutron_noun,
-            plural='networks',
-            name=str(segment),
-            values={'name': params['network_name'], **cloud.provider_attributes(segment)},
-            tags=params['network_tags'] or (),
-            find=lambda: cloud.find_network(conn, segment),
-            # Only networks have segments, and all are seen.
-            find_holder=dict,
-        )
-        found = wanted.find()
+        values = {'name': params['network_name'], **cloud.provider_attributes(segment)}
+        found = self._find(reservation, segment)
         try:
-            there = made_in_neutron.make(conn, wanted, lease, reservation, found, ())
+            there = self._create_once(
+                lease, reservation, segment, values, found, tags=params['network_tags'] or ()
+            )
         except errors.Gone as exc:
             told = f'The network was deleted while it was made: {exc}'
             raise exceptions.Transient(told) from exc
@@ -257,6 +222,13 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             neutron.update(conn, self.neutron_noun, made, {'description': described})
         chosen_by = {name: params[name] for name in _FILTERS}
         return Done({NETWORK_ID: made, _CHOSEN_BY: chosen_by})
+
+    def _find(self, reservation: 'Reservation', unit: Segment) -> Mapping[str, Any] | None:  # noqa: ARG002
+        return cloud.find_network(self.cloud.service(), unit)
+
+    def _find_holder(self, reservation: 'Reservation', unit: Segment) -> Mapping[str, Any]:  # noqa: ARG002
+        """Return nothing: only networks have segments, and all are visible."""
+        return {}
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
         """Block servers and stacks, which may use it; hosts, volumes and addresses do not."""
@@ -283,25 +255,28 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             if each is not None and made_in_neutron.is_ours(each, lease, reservation, ())
         ]
 
-    def find_missing(self, reservations: Sequence['Reservation']) -> Mapping[str, str]:
-        made = {
-            e.id: e.progress[NETWORK_ID]
-            for e in reservations
-            if e.progress and NETWORK_ID in e.progress
-        }
-        if not made:
-            return {}
-        names = {each.id: each.params['network_name'] for each in reservations}
-        conn = self.cloud.service()
-        # Without the right to see every project each network would look gone.
-        neutron.check_all_visible(conn, 'networks')
-        there = neutron.find_existing(conn, self.neutron_noun, made.values())
-        return {
-            reservation_id: f'Network {names[reservation_id]} ({each}) was deleted outside of '
-            'the lease.'
-            for reservation_id, each in made.items()
-            if each not in there
-        }
+    def reconcile(
+        self, pages: Iterable[Sequence['Reservation']]
+    ) -> Iterator[tuple['Reservation', str]]:
+        for page in pages:
+            made = [
+                (reservation, reservation.progress[NETWORK_ID])
+                for reservation in page
+                if reservation.progress and NETWORK_ID in reservation.progress
+            ]
+            if not made:
+                continue
+            conn = self.cloud.service()
+            # Without the right to see every project each network would look gone.
+            neutron.check_all_visible(conn, 'networks')
+            existing = neutron.find_existing(conn, self.neutron_noun, [each for _, each in made])
+            for reservation, network_id in made:
+                if network_id not in existing:
+                    name = reservation.params['network_name']
+                    yield (
+                        reservation,
+                        f'Network {name} ({network_id}) was deleted outside of the lease.',
+                    )
 
     def discard(self, resource_id: str) -> None:
         tear_down(self.cloud.service(), resource_id)
@@ -315,3 +290,34 @@ def _conditions(params: Mapping[str, Any]) -> dict[str, Any]:
 def _known(unit: Unit) -> dict[str, Any]:
     """Return what filters look at."""
     return {**unit.properties, 'id': str(unit.id)}
+
+
+def tear_down(conn: 'connections.Connection', network_id: str) -> None:
+    """Delete a network with its ports and router interfaces; one that is gone is fine.
+
+    :raises climate_core.exceptions.Transient: Neutron refuses a part; the rest is done
+    """
+    ports = neutron.list_ports(conn, network_id)
+    used = [
+        each for each in ports if not each['device_owner'].startswith(neutron.NETWORK_PORT_PREFIX)
+    ]
+    interfaces = [each for each in ports if each['device_owner'] in neutron.ROUTER_INTERFACES]
+    steps: list[Callable[[], None]] = [
+        *(functools.partial(neutron.delete_port, conn, each) for each in used),
+        *(functools.partial(neutron.remove_interface, conn, each) for each in interfaces),
+    ]
+    made_in_neutron.delete_all(lambda step: step(), steps)
+    try:
+        neutron.delete_network(conn, network_id)
+    except errors.Busy:
+        _delete_rest(conn, network_id)
+        neutron.delete_network(conn, network_id)
+
+
+def _delete_rest(conn: 'connections.Connection', network_id: str) -> None:
+    """Delete the ports that are left in a network whose routers have given it up."""
+    left = neutron.list_ports(conn, network_id)
+    made_in_neutron.delete_all(
+        lambda port: neutron.force_delete_port(conn, port),
+        [each for each in left if each['device_owner'] not in neutron.DELETED_WITH_NETWORK],
+    )

@@ -13,6 +13,7 @@ import pytest
 
 from tests.conformance.fake_floating_ips import FakeFloatingIps
 from tests.conformance.fake_servers import FakeServers
+from tests.conformance.fake_shares import FakeShares
 from tests.conformance.fake_stacks import FakeStacks
 from tests.conformance.fake_volumes import FakeVolumes
 from tests.conformance.world import PluginWorld
@@ -21,6 +22,7 @@ from tests.support.fakes import cloud_server
 FAKES = {
     'fake-floating-ips': FakeFloatingIps,
     'fake-servers': FakeServers,
+    'fake-shares': FakeShares,
     'fake-stacks': FakeStacks,
     'fake-volumes': FakeVolumes,
 }

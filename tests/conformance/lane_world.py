@@ -109,7 +109,7 @@ class LaneWorld:
         return lease, reservation
 
     def wake_up(self, lease: model.Lease) -> PollAgain | None:
-        return self.plugin.wake_up(*self.read(lease))
+        return self.plugin.start(*self.read(lease))
 
     def reallocate(self, lease: model.Lease) -> PollAgain | None:
         return self.plugin.reallocate(*self.read(lease))

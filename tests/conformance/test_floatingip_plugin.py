@@ -22,6 +22,7 @@ from tests.conformance.floatingip_world import (
 from tests.conformance.promised_world import opened
 from tests.support.fakes import neutron
 from tests.support.kinds import kind_cell
+from tests.support.missing import find_missing
 from tests.support.world import NOON
 
 
@@ -168,7 +169,7 @@ def test_start_makes_addresses_of_the_owner_with_three_requests_each(world):
 def test_wake_up_again_makes_nothing(world):
     lease = world.started()
     world.asked()
-    done = world.plugin.wake_up(lease, *lease.reservations)
+    done = world.plugin.start(lease, *lease.reservations)
     assert done == Done(lease.reservations[0].progress)
     assert world.asked() == []
 
@@ -195,7 +196,7 @@ def test_address_of_an_earlier_lease_is_waited_for(world):
     neutron.add(world.state, floating_ip_address=FIRST, description=mark('another'))
     lease = world.started(required_floatingips=[FIRST])
     assert lease.status == 'STARTING'
-    wait = world.plugin.wake_up(lease, *lease.reservations)
+    wait = world.plugin.start(lease, *lease.reservations)
     assert 'earlier lease' in wait.reason
     world.state.floatingips.clear()
     assert world.engine.settle(lease.id, seconds=60).status == 'ACTIVE'
@@ -334,11 +335,11 @@ def test_address_that_another_has_by_now_is_given_back_first(world):
 def test_lease_whose_addresses_are_all_deleted_has_lost_them(world):
     lease = world.started(amount=2)
     world.asked()
-    assert world.plugin.find_missing(lease.reservations) == {}
+    assert find_missing(world.plugin, lease.reservations) == {}
     world.state.floatingips.popitem()
-    assert world.plugin.find_missing(lease.reservations) == {}
+    assert find_missing(world.plugin, lease.reservations) == {}
     world.state.floatingips.clear()
-    found = world.plugin.find_missing(lease.reservations)
+    found = find_missing(world.plugin, lease.reservations)
     assert list(found) == [lease.reservations[0].id]
     assert world.asked() == ['GET'] * 3
 
@@ -350,7 +351,7 @@ def test_what_is_missing_is_asked_for_by_the_ids_of_the_leases_alone(world, monk
     neutron.add(world.state, floating_ip_address='203.0.113.99', project_id='other-id')
     world.state.queries.clear()
     reservations = [each for lease in leases for each in lease.reservations]
-    assert world.plugin.find_missing(reservations) == {}
+    assert find_missing(world.plugin, reservations) == {}
     asked = [query['id'] for path, query in world.state.queries if path.endswith('/floatingips')]
     assert [len(each) for each in asked] == [2, 1]
     assert {one for each in asked for one in each} == made
@@ -362,7 +363,7 @@ def test_service_that_does_not_see_every_project_misses_no_addresses(world):
     # With a new token.
     world.plugin.cloud = Cloud(world.cloud.conf)
     with pytest.raises(errors.Refused, match='does not see the floating IPs'):
-        world.plugin.find_missing(lease.reservations)
+        find_missing(world.plugin, lease.reservations)
 
 
 def test_address_that_is_promised_is_not_given_back_to_neutron(world):

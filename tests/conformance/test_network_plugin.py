@@ -27,6 +27,7 @@ from tests.conformance.promised_world import opened
 from tests.support.fakes import neutron_networks
 from tests.support.kinds import kind_cell
 from tests.support.leases import is_found
+from tests.support.missing import find_missing
 from tests.support.world import user
 
 NEXT = {'start': END, 'end': '2026-12-01 15:00'}
@@ -289,7 +290,7 @@ def test_network_gets_the_description_of_its_owner(world):
 def test_wake_up_again_makes_nothing(world):
     lease = world.started()
     world.asked()
-    done = world.plugin.wake_up(lease, *lease.reservations)
+    done = world.plugin.start(lease, *lease.reservations)
     assert done == Done(lease.reservations[0].progress)
     assert world.asked() == []
 
@@ -318,7 +319,7 @@ def test_segment_of_an_earlier_lease_is_waited_for(world):
     other(world, FIRST, description=mark('another'))
     lease = world.started(segment_id=FIRST)
     assert lease.status == 'STARTING'
-    wait = world.plugin.wake_up(lease, *lease.reservations)
+    wait = world.plugin.start(lease, *lease.reservations)
     assert wait.reason == 'VLAN 200 of physnet1 is not free yet: an earlier lease still has it.'
     world.state.networks.clear()
     assert world.engine.settle(lease.id, seconds=60).status == 'ACTIVE'
@@ -525,9 +526,9 @@ def test_extension_keeps_the_segment_or_is_refused(world):
 def test_lease_whose_network_is_deleted_has_lost_it(world):
     lease, kept = world.started(), world.started()
     found = [*lease.reservations, *kept.reservations]
-    assert world.plugin.find_missing(found) == {}
+    assert find_missing(world.plugin, found) == {}
     world.state.networks.pop(shown(lease)['network_id'])
-    told = world.plugin.find_missing(found)
+    told = find_missing(world.plugin, found)
     assert [*told] == [lease.reservations[0].id]
     name = lease.reservations[0].params['network_name']
     assert told[lease.reservations[0].id].startswith(f'Network {name} (')

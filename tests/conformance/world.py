@@ -213,7 +213,7 @@ class Case:
 
     def wake_once(self, plugin: ResourcePlugin | None = None) -> PollAgain | None:
         """Take one step of the wake-up, as the engine does."""
-        return self._step((plugin or self.plugin).wake_up)
+        return self._step((plugin or self.plugin).start)
 
     def end_once(self, plugin: ResourcePlugin | None = None) -> PollAgain | None:
         """Take one step of the end, as the engine does."""

@@ -266,7 +266,7 @@ def test_request_stops_when_its_caller_has_given_up(
     free, stopped = threading.Event(), threading.Event()
     reserve = things.reserve
 
-    def reserve_slowly(context: RequestContext, values: Any) -> Any:
+    def reserve_slowly(context: RequestContext, values: Any, _: str) -> Any:
         seen.append(values['resource_id'])
         assert free.wait(PATIENCE)
         return reserve(context, values)

@@ -13,7 +13,8 @@ from climate_core.context import RequestContext
 from climate_core.lease import model
 from climate_core.operations import pool_forecast, server_preemption
 from climate_core.plugins import resource_spec
-from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
+from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.capabilities import Preemptible, Specified
 from climate_core.plugins.common_pool.forecast import Nouns
 from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
 from tests.support.created import get_id
@@ -27,7 +28,7 @@ class Death(BaseException):
     """A manager that dies."""
 
 
-class Guests(ResourcePlugin):
+class Guests(Preemptible, Specified):
     """Servers that are made for leases, of which a host has room for a few.
 
     :ivar inside: the ids of those that hold room
@@ -39,7 +40,6 @@ class Guests(ResourcePlugin):
     title = 'Guests'
     description = 'Servers of the tests'
     schema = {'server': {'type': 'object'}}
-    preemptible = True
 
     def __init__(self) -> None:
         self.inside: set[str] = set()
@@ -47,11 +47,8 @@ class Guests(ResourcePlugin):
         self.stuck: set[str] = set()
         self.left: int | None = None
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
-        raise NotImplementedError
-
-    def reserve_for(
-        self, context: RequestContext, lease_id: str, values: Mapping[str, Any]
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
     ) -> ReservedResource:
         return resource_spec.reserve_group('server', values['server'], {}, {'vcpus': 1})
 
@@ -78,7 +75,7 @@ class Guests(ResourcePlugin):
             raise exceptions.NoCapacity('No valid host was found.')
         return None
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> None:
+    def start(self, lease: model.Lease, reservation: model.Reservation) -> None:
         if reservation.resource_id in self.shelved:
             try:
                 self._take(reservation.resource_id)

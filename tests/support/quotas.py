@@ -19,8 +19,10 @@ LATER = '2026-12-01 20:00'
 class Servers(Things):
     """Things of two cores each."""
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
-        found = super().reserve(context, values)
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
+    ) -> ReservedResource:
+        found = super().reserve(context, values, lease_id)
         return dataclasses.replace(
             found, amounts={'servers': 1, 'vcpus': 2, 'memory_mb': 512, 'disk_gb': 1}
         )

@@ -13,29 +13,31 @@ from climate_core.calendar.model import Demand
 from climate_core.context import RequestContext
 from climate_core.db import rows, tables
 from climate_core.lease import model
-from climate_core.plugins.base import Done, PollAgain, ReservedResource, ResourcePlugin
+from climate_core.plugins.base import Done, PollAgain, ReservedResource
+from climate_core.plugins.capabilities import CalendarBacked, Preemptible
 from tests.support.created import get_id
 from tests.support.world import World, user
 
 TYPE = 'test:room'
 
 
-class Rooms(ResourcePlugin):
+class Suites(CalendarBacked):
     """Whole units of the kind ``room``, which the calendar promises."""
 
-    resource_type = TYPE
+    resource_type = 'test:suite'
     title = 'Rooms'
     description = 'Rooms of the tests'
     schema = {'min': {'type': 'integer'}}
     changeable = ('min',)
-    preemptible = True
 
     def __init__(self) -> None:
         self.opened: list[str] = []
         #: Ids of reservations whose rooms are still in use when their leases are preempted.
         self.busy: set[str] = set()
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
+    ) -> ReservedResource:
         params = {'min': values.get('min', 1)}
         made = uuidutils.generate_uuid()
         return ReservedResource(made, params, self.amounts(params), unit_kind='room')
@@ -54,17 +56,23 @@ class Rooms(ResourcePlugin):
             noun='rooms',
         )
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> None:
+    def start(self, lease: model.Lease, reservation: model.Reservation) -> None:
         assert reservation.allocations
         self.opened.append(lease.name)
+
+    def end(self, lease: model.Lease, reservation: model.Reservation) -> None:
+        return None
+
+
+class Rooms(Suites, Preemptible):
+    """Units of the same kind whose leases can be preempted."""
+
+    resource_type = TYPE
 
     def preempt(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | Done:
         if reservation.id in self.busy:
             return PollAgain(1.0)
         return Done({'guests': lease.name})
-
-    def end(self, lease: model.Lease, reservation: model.Reservation) -> None:
-        return None
 
 
 class Hotel:

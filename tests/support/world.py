@@ -69,14 +69,16 @@ class Things(ResourcePlugin):
         self.answers: dict[tuple[str, str], list[Any]] = collections.defaultdict(list)
         self._lock = threading.Lock()
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
+    ) -> ReservedResource:
         resource_id = values['resource_id']
         if resource_id == 'unknown':
             raise exceptions.ResourceNotFound('There is no such thing.', field='resource_id')
         self.state.setdefault(resource_id, 'asleep')
         return ReservedResource(resource_id, {'colour': values.get('colour', 'grey')})
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
+    def start(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._act('wake', reservation.resource_id, 'awake')
 
     def end(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:

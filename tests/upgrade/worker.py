@@ -45,10 +45,10 @@ class Thing(base.ResourcePlugin):
     description = 'Something to test with.'
     schema = {'resource_id': {'type': 'string'}}
 
-    def reserve(self, context: Any, values: Any) -> base.ReservedResource:
+    def reserve(self, context: Any, values: Any, lease_id: str = '') -> base.ReservedResource:
         return base.ReservedResource(values['resource_id'], {})
 
-    def wake_up(self, lease: Any, reservation: Any) -> None:
+    def start(self, lease: Any, reservation: Any) -> None:
         tell(did='wake', lease=lease.id)
 
     def end(self, lease: Any, reservation: Any) -> None:

@@ -26,7 +26,8 @@ from climate_core.db import migration, monitoring, sql
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.repair import operator_repair, reconciliation, stuck_leases
+from climate_core.plugins.capabilities import LeaseManaged
+from climate_core.repair import operator_repair, reconciliation
 from climate_core.rpc.client import TOPIC, open_transport
 
 LOG = log.getLogger(__name__)
@@ -191,10 +192,11 @@ def _find_orphans(
     database: Database, plugin: ResourcePlugin, now: datetime.datetime
 ) -> Iterator[Orphan]:
     kind = plugin.resource_type
-    for resource_id in reconciliation.find_orphans(database, plugin):
-        since = plugin.unleased_since(resource_id)
-        age = (now - since).total_seconds() if since else None
-        yield Orphan('resource', kind, resource_id, None, None, age, plugin.orphaned)
+    if isinstance(plugin, LeaseManaged):
+        for resource_id in reconciliation.find_orphans(database, plugin):
+            since = plugin.unleased_since(resource_id)
+            age = (now - since).total_seconds() if since else None
+            yield Orphan('resource', kind, resource_id, None, None, age, plugin.orphaned)
     for held, reason in reconciliation.find_lost(database, plugin):
         yield Orphan('reservation', kind, held.resource_id, held.lease_id, held.id, None, reason)
 
@@ -218,7 +220,7 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     command_line.print_rows(repaired, _REPAIRED_COLUMNS, options.format, work.unseen)
     if any(row.done for row in repaired):
         _notify_managers(conf)
-        if any(row.done and row.action in stuck_leases.REMEDIES.values() for row in repaired):
+        if any(row.done and row.action in operator_repair.REMEDIES.values() for row in repaired):
             _print_hint(_MADE_DUE_HINT.format(options, conf.engine), options.format)
     elif any(row.action for row in repaired) and not options.yes:
         _print_hint('Nothing was done: say --yes to do it.', options.format)

@@ -177,6 +177,7 @@ def _create_stand_in(
         reusable = plugin.reusable
         changeable = plugin.changeable
         rank = plugin.rank
+        reserves_locally = plugin.reserves_locally
 
         def __init__(self) -> None:
             self.conf = conf
@@ -185,13 +186,14 @@ def _create_stand_in(
             self,
             context: RequestContext,  # noqa: ARG002
             values: Mapping[str, Any],
+            lease_id: str = '',  # noqa: ARG002
         ) -> base.ReservedResource:
             params = _without_write_only(values, plugin.schema)
             for name in ('resource_type', 'resource_id'):
                 params.pop(name, None)
             return base.ReservedResource(values.get('resource_id') or str(uuid.uuid4()), params)
 
-        def wake_up(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
+        def start(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002
             LOG.info('%s %s starts', reservation.resource_type, reservation.resource_id)
 
         def end(self, lease: Lease, reservation: Reservation) -> None:  # noqa: ARG002

@@ -75,7 +75,7 @@ class StartLease(base.EventHandler):
     }
     priority = 2
     cancelled_by = base.Stage.END_BEGINS
-    plugin_methods = ('wake_up',)
+    plugin_methods = ('start',)
     done_status = _R.ACTIVE
     done_when_active = True
     ascending = True

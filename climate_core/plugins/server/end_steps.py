@@ -64,7 +64,7 @@ def _ask(context: EndContext, server: Server, name: str, request: Callable[[], N
     """
     if context.progress.asked == name and context.age < _TASK_SHOWN_SECONDS:
         return context.wait()
-    return context.once(name, lambda: _failed(server, name), request)
+    return context.once(name, _failed(server, name), request)
 
 
 def _failed(server: Server, name: str) -> str:
@@ -82,7 +82,7 @@ def _move(name: str, argument: Any = None) -> EndStep:
     def step(context: EndContext, server: Server) -> PollAgain:
         return context.once(
             name,
-            lambda: _failed(server, name),
+            _failed(server, name),
             lambda: servers.act(context.service, server['id'], name, argument),
         )
 
@@ -134,7 +134,7 @@ def _image(context: EndContext, server: Server) -> PollAgain:
     name = context.prefix + server['name']
     return context.once(
         task_recovery.IMAGE_REQUEST,
-        lambda: 'Nova could not make the image of the server.',
+        'Nova could not make the image of the server.',
         lambda: servers.create_image(context.conn, server['id'], name, key),
     )
 

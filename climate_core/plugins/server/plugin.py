@@ -10,16 +10,23 @@ import contextlib
 import dataclasses
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
 from climate_common import amounts, limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
+from climate_core.conf import cloud as cloud_conf
 from climate_core.conf import secrets
-from climate_core.plugins import parent_stacks, prebuilt_plugin, provisioned_plugin, rights
-from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins import (
+    parent_stacks,
+    prebuilt_plugin,
+    provisioned_plugin,
+    step_context,
+)
+from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
+from climate_core.plugins.capabilities import Evacuable, FastStarting, Lockable, UserOfResources
 from climate_core.plugins.server import (
     end_steps,
     shelving,
@@ -46,10 +53,12 @@ _HINTS = frozenset({'reserved', 'lease_params', 'lease_id'})
 _FALSE = frozenset({'false', '0', 'no', 'off', 'f', 'n', ''})
 
 
-class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
+class ServerPlugin(
+    provisioned_plugin.ProvisionedPlugin, Lockable, Evacuable, FastStarting, UserOfResources
+):
     """Reserve servers."""
 
-    resource_type = 'virtual:instance'
+    resource_type = resource_types.SERVER
     title = 'Server'
     service = 'nova'
     description = 'A server that waits in the state RESERVED and starts with its lease.'
@@ -78,13 +87,36 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
         **specification.SCHEMA,
         **prebuilt_plugin.end_action_schema(end_steps.END_ACTIONS),
         **parent_stacks.STACK_ID_SCHEMA,
-        **rights.amounts_schema(*amounts.SERVER_UNITS),
+        **provisioned_plugin.amounts_schema(*amounts.SERVER_UNITS),
     }
     key = specification.SPEC_KEY
     waiting = _RESERVED
     rank = 20
-    preemptible = True
-    calls: ClassVar[Any] = servers
+    calls = servers
+    # A soft-deleted server can be restored and holds its host meanwhile, so it is not lost before
+    # Nova deletes it. Facts: Nova's unversioned event types begin with ``compute.``, with
+    # ``instance_id``; versioned ones have ``uuid`` (nova/compute/utils.py
+    # notify_about_instance_usage, notify_about_instance_action). nova-compute notifies after it
+    # has stored a result (nova/compute/manager.py _build_and_run_instance, _shelve_instance,
+    # _unshelve_instance, stop_instance, _snapshot_instance).
+    notifications = NotificationSource(
+        group=cloud_conf.NOVA_NOTIFICATIONS.GROUP,
+        ids=('uuid', 'instance_id'),
+        lost=('instance.delete.end',),
+        moved=('instance.evacuate',),
+        done=(
+            'instance.create.end',
+            'instance.delete.end',
+            'instance.power_off.end',
+            'instance.shelve.end',
+            'instance.shelve_offload.end',
+            'instance.snapshot.end',
+            'instance.soft_delete.end',
+            'instance.suspend.end',
+            'instance.unshelve.end',
+        ),
+        prefix='compute.',
+    )
     gone = 'The server was deleted'
     prefix = 'image_prefix'
 
@@ -183,7 +215,7 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
             return None
         try:
             server = servers.get(
-                rights.connect_as_owner(self.cloud, lease), reservation.resource_id
+                step_context.connect_as_owner(self.cloud, lease), reservation.resource_id
             )
         except errors.Gone:
             return None
@@ -223,7 +255,9 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
         kept = Progress.load(reservation.progress, START, self.now())
         if kept.asked != _WAKE_UP or lease.preemptible:
             return False
-        server = servers.get(rights.connect_as_owner(self.cloud, lease), reservation.resource_id)
+        server = servers.get(
+            step_context.connect_as_owner(self.cloud, lease), reservation.resource_id
+        )
         return server['status'] == 'ACTIVE' and not task_recovery.is_deleting(server)
 
     def _ask_to_wake(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain:
@@ -231,7 +265,7 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
             # If it was asked before, Nova could not start it and made it RESERVED again.
             return context.once(
                 _WAKE_UP,
-                lambda: f'The server could not be started: {_fault(server)}',
+                f'The server could not be started: {_fault(server)}',
                 lambda: servers.act(context.conn, context.resource_id, _WAKE_UP, {}),
             )
         except errors.Busy:
@@ -279,8 +313,8 @@ class ServerPlugin(provisioned_plugin.ProvisionedPlugin):
         is_network = other.resource_type == resource_types.NETWORK
         return is_network or other.resource_id in (kept.uses or ())
 
-    def _preempt(self, context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
-        return shelving.shelve_and_lock(context, server)
+    def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+        return self._free(shelving.shelve_and_lock, lease, reservation)
 
     def list_locked(self) -> Iterable[str]:
         return shelving.list_locked(self.cloud.service())

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from climate_core.cloud import errors, servers
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import end_steps
-from climate_core.plugins.step_context import EndContext, StepContext
-from climate_core.plugins.stuck_action_repair import wait_for_operator
+from climate_core.plugins.step_context import EndContext, StepContext, wait_for_operator
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections

@@ -20,12 +20,19 @@ from climate_core.cloud import errors, servers
 from climate_core.plugins import resource_spec
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import host_capacity, specification
-from climate_core.plugins.step_context import StepContext
-from climate_core.plugins.stuck_action_repair import RepairStep, wait_for_operator, wait_or_repair
+from climate_core.plugins.step_context import (
+    RepairStep,
+    StepContext,
+    wait_for_operator,
+    wait_or_repair,
+)
 
 if TYPE_CHECKING:
     from climate_core.cloud.services import Copy
-    from climate_core.plugins.step_context import EndContext, StepContext
+    from climate_core.lease.model import Reservation
+    from climate_core.plugins.step_context import EndContext
+
+LOG = log.getLogger(__name__)
 
 #: Those of the end.
 END_RECOVERY_OPTIONS: Final = (
@@ -94,6 +101,9 @@ _DELETING: Final = frozenset({'deleting', 'soft-deleting'})
 _UPLOADS: Final = ('image_', 'shelving')
 _COPIES: Final = (*_UPLOADS, 'unshelving', 'rebuild', 'rescuing', 'spawning')
 _MOVES: Final = ('resize_', 'migrating')
+#: The message of Nova if there is no host (nova/exception.py NoValidHost).
+_NO_HOST: Final = 'No valid host'
+_BUILDING: Final = frozenset({'BUILD', 'UNKNOWN'})
 #: What counts as asked for while Nova makes an image.
 IMAGE_REQUEST: Final = 'image'
 #: What counts as asked for when the state of a server was reset whose end goes on.
@@ -102,7 +112,7 @@ RESET_REQUEST: Final = 'reset_state'
 ABANDONED_START: Final = 'give_up'
 
 
-def repeat_wake_up(context: 'StepContext') -> PollAgain:
+def repeat_wake_up(context: StepContext) -> PollAgain:
     """Wait for nova-compute to begin a wake-up; ask again if it shows no sign of life.
 
     That is safe however often it is done: see nova_ext/api/wake_up.py.
@@ -121,7 +131,7 @@ def is_deleting(server: Mapping[str, Any]) -> bool:
     return server.get('OS-EXT-STS:task_state') in _DELETING
 
 
-def wait_for_task(context: 'StepContext', server: Mapping[str, Any]) -> PollAgain:
+def wait_for_task(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     """Wait for the task of a server that ends; repair it when it is lost.
 
     A server in BUILD never ran, so nothing of it is lost when it is deleted.
@@ -142,7 +152,7 @@ def wait_for_task(context: 'StepContext', server: Mapping[str, Any]) -> PollAgai
     return wait_or_repair(context, doing, 60 * minutes, _reset_step(context, asked))
 
 
-def wait_at_start(context: 'StepContext', server: Mapping[str, Any]) -> PollAgain:
+def wait_at_start(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     """Wait for a server that has a task, or is built, before it runs; give up one that is lost.
 
     An administrator resets its state to error: it never ran, so nothing of it is lost, and a
@@ -182,7 +192,7 @@ def _task_minutes(options: Any, server: Mapping[str, Any]) -> int:
     return int(minutes)
 
 
-def _wait_for_cell(context: 'StepContext') -> PollAgain:
+def _wait_for_cell(context: StepContext) -> PollAgain:
     """Wait for a server in a cell that does not answer: Nova does nothing with it until then."""
     return wait_for_operator(
         context,
@@ -231,7 +241,7 @@ def describe_upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
     )
 
 
-def _delete_step(context: 'StepContext', server_id: str) -> RepairStep:
+def _delete_step(context: StepContext, server_id: str) -> RepairStep:
     def make() -> None:
         servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
         servers.delete(context.conn, server_id)
@@ -248,7 +258,7 @@ def _why_unbuilt(server: Mapping[str, Any]) -> str:
     return 'its host has not started it' if server.get('hostId') else 'no host has it'
 
 
-def _abandon_step(context: 'StepContext', server: Mapping[str, Any]) -> RepairStep:
+def _abandon_step(context: StepContext, server: Mapping[str, Any]) -> RepairStep:
     server_id = context.resource_id
     return RepairStep(
         'delete_unbuilt',
@@ -258,7 +268,7 @@ def _abandon_step(context: 'StepContext', server: Mapping[str, Any]) -> RepairSt
     )
 
 
-def _reset_step(context: 'StepContext', asked: str | None) -> RepairStep:
+def _reset_step(context: StepContext, asked: str | None) -> RepairStep:
     server_id = context.resource_id
 
     def make() -> None:
@@ -271,16 +281,6 @@ def _reset_step(context: 'StepContext', asked: str | None) -> RepairStep:
         f'openstack server set --state active {server_id}',
         asked=asked,
     )
-
-
-if TYPE_CHECKING:
-    from climate_core.lease.model import Reservation
-
-LOG = log.getLogger(__name__)
-
-#: The message of Nova if there is no host (nova/exception.py NoValidHost).
-_NO_HOST: Final = 'No valid host'
-_BUILDING: Final = frozenset({'BUILD', 'UNKNOWN'})
 
 
 def check_build(context: StepContext, server: Mapping[str, Any]) -> str | None:

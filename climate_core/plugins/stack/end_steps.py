@@ -25,11 +25,10 @@ from climate_core.lease.events import preparation
 from climate_core.plugins import parent_stacks
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.stack import template_stack
-from climate_core.plugins.step_context import EndContext, StepContext
-from climate_core.plugins.stuck_action_repair import RepairStep, wait_or_repair
+from climate_core.plugins.step_context import EndContext, RepairStep, StepContext, wait_or_repair
 
 if TYPE_CHECKING:
-    from climate_core.cloud.stacks import Stack
+    from climate_core.cloud.stacks import Snapshot, Stack
 
 LOG = log.getLogger(__name__)
 
@@ -45,6 +44,32 @@ _UPDATING = frozenset({'UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'})
 
 #: Failures after which a snapshot is given up, and as many more for the suspension.
 MAX_TRIES: Final = 3
+
+RECOVERY_OPTIONS: Final = (
+    cfg.IntOpt(
+        'lost_action_minutes',
+        default=10,
+        min=1,
+        help='Minutes after which an action of Heat with a stack counts as lost if nothing of the '
+        'stack changes: it is asked for again, and an engine that lives goes on. More than the '
+        'longest time that one resource of a template takes.',
+    ),
+    cfg.IntOpt(
+        'lost_snapshot_minutes',
+        default=60,
+        min=1,
+        help='The same for a snapshot of a stack, which is broken off by what is asked for then.',
+    ),
+)
+#: Action -> what an operator types for it, before the id of the stack.
+_OPERATOR_COMMANDS: Final = {
+    'delete': 'openstack stack delete --yes',
+    'suspend': 'openstack stack suspend',
+    'resume': 'openstack stack resume',
+}
+#: Explanations of statuses that the user did not ask for.
+_STATUS_MEANINGS: Final = {'UPDATE_IN_PROGRESS': ' (Heat updates a stack to wake what is in it)'}
+_UPDATE_COMMAND: Final = 'openstack stack update --existing'
 
 
 def take_end_step(context: EndContext, stack: 'Stack') -> PollAgain | None:
@@ -84,7 +109,7 @@ def _stays(context: EndContext, stack: 'Stack') -> bool:
 def _delete(context: EndContext, stack: 'Stack') -> PollAgain:
     return context.once(
         'delete',
-        lambda: f'Heat could not delete the stack: {stack.reason}',
+        f'Heat could not delete the stack: {stack.reason}',
         lambda: ask_to_delete(context, stack),
     )
 
@@ -124,7 +149,7 @@ def _suspend(context: EndContext, stack: 'Stack', tries: int = MAX_TRIES) -> Pol
     try:
         return context.once(
             'suspend',
-            lambda: f'Heat could not suspend the stack: {stack.reason}',
+            f'Heat could not suspend the stack: {stack.reason}',
             lambda: stacks.act(context.conn, stack, 'suspend'),
         )
     except errors.Busy:
@@ -179,7 +204,7 @@ def _ask_for_snapshot(context: EndContext, stack: 'Stack') -> PollAgain:
     try:
         return context.once(
             'snapshot',
-            lambda: f'The snapshot of the stack is gone before it was complete: {stack.reason}',
+            f'The snapshot of the stack is gone before it was complete: {stack.reason}',
             lambda: stacks.create_snapshot(context.conn, stack, name),
         )
     except errors.Busy:
@@ -193,38 +218,7 @@ _STEPS: dict[str, Callable[[EndContext, 'Stack'], PollAgain | None]] = {
 }
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud.stacks import Snapshot, Stack
-    from climate_core.plugins.step_context import StepContext
-
-RECOVERY_OPTIONS: Final = (
-    cfg.IntOpt(
-        'lost_action_minutes',
-        default=10,
-        min=1,
-        help='Minutes after which an action of Heat with a stack counts as lost if nothing of the '
-        'stack changes: it is asked for again, and an engine that lives goes on. More than the '
-        'longest time that one resource of a template takes.',
-    ),
-    cfg.IntOpt(
-        'lost_snapshot_minutes',
-        default=60,
-        min=1,
-        help='The same for a snapshot of a stack, which is broken off by what is asked for then.',
-    ),
-)
-#: Action -> what an operator types for it, before the id of the stack.
-_OPERATOR_COMMANDS: Final = {
-    'delete': 'openstack stack delete --yes',
-    'suspend': 'openstack stack suspend',
-    'resume': 'openstack stack resume',
-}
-#: Explanations of statuses that the user did not ask for.
-_STATUS_MEANINGS: Final = {'UPDATE_IN_PROGRESS': ' (Heat updates a stack to wake what is in it)'}
-_UPDATE_COMMAND: Final = 'openstack stack update --existing'
-
-
-def observe_stack(context: 'StepContext', stack: 'Stack') -> tuple[str | None, ...]:
+def observe_stack(context: StepContext, stack: 'Stack') -> tuple[str | None, ...]:
     """Return what changes as long as an engine works on a stack, and on those in it."""
     last = stacks.read_last_event_id(context.conn, stack) if stack.in_progress else None
     return stack.status, stack.updated, last
@@ -236,7 +230,7 @@ def describe_progress(stack: 'Stack') -> str:
 
 
 def wait_for_action(
-    context: 'StepContext',
+    context: StepContext,
     stack: 'Stack',
     action: str,
     request: Callable[[], None],

@@ -25,8 +25,10 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
-from climate_core.plugins import parent_stacks, prebuilt_plugin, rights, step_context
-from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.conf import cloud as cloud_conf
+from climate_core.plugins import parent_stacks, prebuilt_plugin, step_context
+from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
+from climate_core.plugins.capabilities import Specified
 from climate_core.plugins.stack import end_steps, template_stack
 from climate_core.plugins.step_context import EndContext, Progress, StepContext
 
@@ -55,7 +57,7 @@ _BEFORE: Mapping[str, str] = {
 }
 
 
-class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
+class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
     """Reserve stacks."""
 
     resource_type = parent_stacks.STACK_TYPE
@@ -90,15 +92,28 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
         **template_stack.STACK_SCHEMA,
     }
     required: ClassVar[Sequence[str]] = ()
-    calls: ClassVar[Any] = stacks
+    calls = stacks
+    # Nested stacks notify of their deletion, too, but are not reserved. An abandoned stack is
+    # notified as deleted (heat/engine/notification/stack.py, heat/engine/stack.py
+    # _send_notification_and_add_event).
+    notifications = NotificationSource(
+        group=cloud_conf.HEAT_NOTIFICATIONS.GROUP,
+        ids=('stack_identity',),
+        lost=('orchestration.stack.delete.end',),
+        done=(
+            'orchestration.stack.create.end',
+            'orchestration.stack.delete.end',
+            'orchestration.stack.resume.end',
+            'orchestration.stack.snapshot.end',
+            'orchestration.stack.suspend.end',
+            'orchestration.stack.update.end',
+        ),
+    )
     gone = 'The stack was deleted or abandoned'
     prefix = 'snapshot_prefix'
 
-    def reserve(self, context: 'RequestContext', values: Mapping[str, Any]) -> ReservedResource:
-        return self.reserve_for(context, '', values)
-
-    def reserve_for(
-        self, context: 'RequestContext', lease_id: str, values: Mapping[str, Any]
+    def reserve(
+        self, context: 'RequestContext', values: Mapping[str, Any], lease_id: str = ''
     ) -> ReservedResource:
         user = self.cloud.user(context)
         if template_stack.is_requested(values):
@@ -145,7 +160,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
         return dataclasses.replace(made, prepare_before=lead)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        return self._start(self._prepare, lease, reservation)
+        return self._take_step(self._prepare, lease, reservation)
 
     def _prepare(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         if stack.status == 'DELETE_COMPLETE':
@@ -219,10 +234,10 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin):
             or own.params.get('on_end') in parent_stacks.KEEPING_END_ACTIONS
         )
 
-    def wake_up(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        wait = super().wake_up(lease, reservation)
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+        wait = super().start(lease, reservation)
         if wait is None and parent_stacks.are_all_members_reserved(
-            rights.connect_as_owner(self.cloud, lease), lease, reservation
+            step_context.connect_as_owner(self.cloud, lease), lease, reservation
         ):
             # Not a failure: they may all be standby members of groups, which is for Heat to know.
             LOG.warning(

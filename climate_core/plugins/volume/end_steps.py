@@ -39,9 +39,12 @@ END_ACTIONS = [
 
 Volume = Mapping[str, Any]
 
+#: Cinder has no message for a deletion that it refused (message_field.Action).
+_NOT_DELETED = 'Cinder could not delete the volume. Its log (cinder-volume) says why.'
+
 
 def _delete(context: EndContext, volume: Volume) -> PollAgain:  # noqa: ARG001
-    return context.once('delete', _not_deleted, lambda: _ask_to_delete(context))
+    return context.once('delete', _NOT_DELETED, lambda: _ask_to_delete(context))
 
 
 def _ask_to_delete(context: EndContext) -> None:
@@ -60,16 +63,11 @@ def _delete_again(context: EndContext, volume: Volume) -> PollAgain:  # noqa: AR
 
     Deleting it by force would be shorter, but the service may not delete the owner's secrets.
     """
-    rest = context.again('delete', _not_deleted)
+    rest = context.again('delete', _NOT_DELETED)
     if rest:
         return rest
     volumes.act(context.service, context.resource_id, 'os-reset_status', {'status': 'error'})
     return context.wait()
-
-
-def _not_deleted() -> str:
-    """Fail a deletion that Cinder refused. It has no message for this (message_field.Action)."""
-    return 'Cinder could not delete the volume. Its log (cinder-volume) says why.'
 
 
 _broken = require_operator(
@@ -91,7 +89,7 @@ def _detach(context: EndContext, volume: Volume) -> PollAgain:
     first = min(found, key=lambda attachment: str(attachment['id']))
     return context.once(
         f'detach {first["id"]}',
-        lambda: f'Nova could not detach the volume from the server {first.get("instance")}.',
+        f'Nova could not detach the volume from the server {first.get("instance")}.',
         lambda: _ask_to_detach(context, first),
     )
 
@@ -153,7 +151,7 @@ def _copied(kind: CopyKind, then: EndStep, *, broken: bool = False) -> EndStep:
         name = context.prefix + (volume.get('name') or volume_id)
         return context.once(
             kind,
-            lambda: f'The {kind} of the volume is gone before it was complete.',
+            f'The {kind} of the volume is gone before it was complete.',
             lambda: volumes.create_copy(conn, kind, volume_id, name, key),
         )
 

@@ -13,29 +13,32 @@ import dataclasses
 import datetime
 import operator
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_common import amounts, hints, limits
+from climate_common import amounts, hints, limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers, volumes
+from climate_core.conf import cloud as cloud_conf
 from climate_core.plugins import (
     parent_stacks,
     prebuilt_plugin,
     provisioned_plugin,
     resource_spec,
-    rights,
 )
-from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
 from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
 from climate_core.plugins.volume import end_steps, task_recovery
 from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
+    from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
+
+LOG = log.getLogger(__name__)
 
 #: The property of a reservation that says what is to be made.
 SPEC_KEY: Final = 'volume'
@@ -124,13 +127,6 @@ def build_request(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
     return {**kept, 'metadata': {**kept.get('metadata', {}), hints.MADE_FOR: reservation.id}}
 
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-    from climate_core.context import RequestContext
-    from climate_core.lease.model import Reservation
-
-LOG = log.getLogger(__name__)
-
 _DELETING = frozenset({'deleting', 'error_deleting'})
 #: The message of Cinder if no pool has capacity
 #: (cinder/message/message_field.py NO_BACKEND_AVAILABLE).
@@ -140,7 +136,7 @@ _NO_BACKEND = 'Could not find any available weighted backend'
 class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     """Reserve volumes."""
 
-    resource_type = 'virtual:volume'
+    resource_type = resource_types.VOLUME
     title = 'Volume'
     service = 'cinder'
     description = 'A volume that waits in the status lease-reserved and is made with its lease.'
@@ -168,12 +164,28 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         **SPEC_SCHEMA,
         **prebuilt_plugin.end_action_schema(end_steps.END_ACTIONS),
         **parent_stacks.STACK_ID_SCHEMA,
-        **rights.amounts_schema(*amounts.VOLUME_UNITS),
+        **provisioned_plugin.amounts_schema(*amounts.VOLUME_UNITS),
     }
     key = SPEC_KEY
     waiting = RESERVED
     rank = 10
-    calls: ClassVar[Any] = volumes
+    calls = volumes
+    # cinder-scheduler notifies with the priority ``error`` that no backend takes a volume
+    # (cinder/scheduler/flows/create_volume.py), cinder-volume after it has stored a result
+    # (cinder/volume/flows/manager/create_volume.py CreateVolumeOnFinishTask), also of backups and
+    # snapshots (cinder/volume/volume_utils.py notify_about_volume_usage).
+    notifications = NotificationSource(
+        group=cloud_conf.CINDER_NOTIFICATIONS.GROUP,
+        ids=('volume_id',),
+        lost=('volume.delete.end', 'scheduler.create_volume'),
+        done=(
+            'backup.create.end',
+            'snapshot.create.end',
+            'volume.create.end',
+            'volume.delete.end',
+            'volume.detach.end',
+        ),
+    )
     gone = 'The volume was deleted'
     prefix = 'backup_prefix'
 
@@ -264,11 +276,11 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     def _ask_to_wake(self, context: StepContext, status: str) -> PollAgain:
         """Ask for the creation, of what is in error too: one that was begun may have failed."""
         owner, volume_id = context.conn, context.resource_id
+        if context.progress.asked == 'os-wake_up':
+            raise context.failure(_not_created(owner, volume_id, status))
         try:
-            return context.once(
-                'os-wake_up',
-                lambda: _not_created(owner, volume_id, status),
-                lambda: volumes.act(owner, volume_id, 'os-wake_up'),
+            return context.rest() or context.ask(
+                'os-wake_up', lambda: volumes.act(owner, volume_id, 'os-wake_up')
             )
         except errors.Busy as exc:
             # It was woken by others, or Cinder does not create this one at all.

@@ -14,7 +14,7 @@ from climate_core import exceptions
 from climate_core.cloud import volumes
 from climate_core.cloud.services import Copy
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.stuck_action_repair import RepairStep, wait_for_operator, wait_or_repair
+from climate_core.plugins.step_context import RepairStep, wait_for_operator, wait_or_repair
 
 if TYPE_CHECKING:
     from climate_core.plugins.step_context import EndContext, StepContext

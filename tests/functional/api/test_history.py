@@ -29,7 +29,7 @@ class Fickle(world.Thing):
     #: What the next calls for a resource raise.
     trouble: ClassVar[dict[str, list[Exception]]] = collections.defaultdict(list)
 
-    def wake_up(self, lease: Lease, reservation: Reservation) -> None:
+    def start(self, lease: Lease, reservation: Reservation) -> None:
         if self.trouble[reservation.resource_id]:
             raise self.trouble[reservation.resource_id].pop(0)
 

@@ -28,7 +28,9 @@ class Seats(world.Thing):
     }
     required = ('min', 'max')
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.ReservedResource:
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
+    ) -> base.ReservedResource:
         granted = min(3, values['max'])
         if granted < values['min']:
             raise exceptions.BadRequest('Only 3 seats are free.', field='min')

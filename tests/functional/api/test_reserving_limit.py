@@ -31,10 +31,12 @@ class Asked(world.Thing):
     resource_type = 'test:asked'
     service_is_free = threading.Event()
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.ReservedResource:
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
+    ) -> base.ReservedResource:
         if not context.by_service:
             assert self.service_is_free.wait(60)
-        return super().reserve(context, values)
+        return super().reserve(context, values, lease_id)
 
 
 def _post(application: Any, headers: Mapping[str, str], path: str, body: Any) -> webob.Response:

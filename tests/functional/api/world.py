@@ -49,13 +49,15 @@ class Thing(base.ResourcePlugin):
     required = ('resource_id',)
     changeable = ('colour',)
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> base.ReservedResource:
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
+    ) -> base.ReservedResource:
         if values['resource_id'] == NOWHERE:
             raise exceptions.ResourceNotFound('There is no such thing.', field='resource_id')
         params = {'colour': values.get('colour', 'green')}
         return base.ReservedResource(resource_id=values['resource_id'], params=params)
 
-    def wake_up(self, lease: Lease, reservation: Reservation) -> None:
+    def start(self, lease: Lease, reservation: Reservation) -> None:
         return None
 
     def end(self, lease: Lease, reservation: Reservation) -> None:

@@ -22,7 +22,7 @@ class Addresses(floatingips.FloatingIpPlugin):
         super().__init__(conf, None)
         self.records, self.answers = {}, []
 
-    def wake_up(self, lease, reservation):
+    def start(self, lease, reservation):
         if self.answers:
             raise self.answers.pop(0)
         tags = [tag(reservation.id)]
@@ -40,7 +40,7 @@ class Addresses(floatingips.FloatingIpPlugin):
                     'tags': tags,
                 }
 
-    reallocate = wake_up
+    reallocate = start
 
     def end(self, lease, reservation):
         for key, each in list(self.records.items()):

@@ -23,6 +23,7 @@ from climate_core.db import tables
 from climate_core.lease import states
 from climate_core.lease.unit_properties import Node
 from climate_core.plugins import base
+from climate_core.plugins.capabilities import CalendarBacked, Prepared
 from climate_core.rpc import server
 from climate_hosts.db import hosts
 from climateclient.extension import hints as parsing
@@ -47,7 +48,7 @@ class Reserved(world.Things):
     required = ('resource_id',)
     changeable = ('on_end',)
 
-    def reserve(self, context, values):
+    def reserve(self, context, values, lease_id=''):
         self.state.setdefault(values['resource_id'], 'asleep')
         params = {key: values[key] for key in ('on_end', 'stack_id') if key in values}
         return base.ReservedResource(values['resource_id'], params)
@@ -63,7 +64,7 @@ class Volumes(Reserved):
     rank = 10
 
 
-class Stacks(Reserved):
+class Stacks(Reserved, Prepared):
     """The steps of climate_core.plugins.stack.end_steps, with this heat.
 
     :ivar status: stack -> its status, None when it is gone
@@ -88,9 +89,9 @@ class Stacks(Reserved):
         self.status = self.delete = lambda stack: None
         self.room = True
 
-    def reserve(self, context, values):
+    def reserve(self, context, values, lease_id=''):
         if 'template' not in values:
-            return super().reserve(context, values)
+            return super().reserve(context, values, lease_id)
         # No heat makes it: a lease and its template are all that is looked at.
         made = str(uuid.uuid5(uuid.NAMESPACE_URL, values['name']))
         params = {
@@ -127,17 +128,16 @@ class Stacks(Reserved):
         return self._act('end', stack, 'kept')
 
 
-class Hosts(Reserved):
+class Hosts(Reserved, CalendarBacked):
     """What the calendar promises; there is none until it is built."""
 
     resource_type = 'physical:host'
-    preemptible = True
     schema = {'min': {'type': 'integer'}}
     required = ()
     changeable = ('min',)
     rank = 30
 
-    def reserve(self, context, values):
+    def reserve(self, context, values, lease_id=''):
         params = {'min': values.get('min', 1)}
         return base.ReservedResource(str(uuid.uuid4()), params, unit_kind='host')
 

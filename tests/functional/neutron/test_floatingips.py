@@ -11,6 +11,7 @@ from tests.conformance.fake_floating_ips import FakeFloatingIps
 from tests.conformance.floatingip_world import ADDRESSES, FIRST, SECOND, Addresses, shown
 from tests.conformance.world import reserved
 from tests.functional.neutron.base import NeutronTest
+from tests.support.missing import find_missing
 
 
 class WithPorts(NeutronTest):
@@ -94,7 +95,7 @@ class TestFloatingIps(WithPorts):
     def test_address_that_another_manager_has_just_made_is_taken_over(self):
         lease = self.world.lease()
         seen = self.world.plugin
-        done = seen.wake_up(lease, *lease.reservations)
+        done = seen.start(lease, *lease.reservations)
         again = seen._make(lease, *lease.reservations, *shown(lease), None, made := {})
         assert (again, made) == (None, done.progress['floatingips'])
         assert len(self.found()) == 1
@@ -184,17 +185,17 @@ class TestHeldFloatingIps(WithPorts):
         self.request('DELETE', f'/floatingips/{lost.resource_id}', status=204)
         both = [kept.reservation, lost.reservation]
         self.held.service_has('service')
-        assert list(self.holder().plugin().find_missing(both)) == [lost.reservation.id]
+        assert list(find_missing(self.holder().plugin(), both)) == [lost.reservation.id]
         for _ in range(9):
             both.append(reserved(self.held, resource_id=self.ordinary()['id']).reservation)
         self.neutron.paths.clear()
         # Of many it asks for those that leases have, and then for what is not among them.
-        assert list(self.holder().plugin().find_missing(both)) == [lost.reservation.id]
+        assert list(find_missing(self.holder().plugin(), both)) == [lost.reservation.id]
         listed = [each for each in self.neutron.paths if '/floatingips?' in each]
         assert (len(listed), listed[0].count('&id=')) == (1, len(both))
         self.held.service_has('member')
         with pytest.raises(exceptions.Permanent, match='does not see'):
-            self.holder().plugin().find_missing(both)
+            find_missing(self.holder().plugin(), both)
 
     def test_floating_ip_of_a_lease_or_of_others_is_not_reserved(self):
         lease = self.world.started()

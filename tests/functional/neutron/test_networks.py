@@ -14,6 +14,7 @@ from climate_core import exceptions
 from climate_networks.cloud import tag
 from tests.conformance.network_world import FIRST, PHYSICAL, SECOND, Networks, shown
 from tests.functional.neutron.base import POLICY, NeutronTest
+from tests.support.missing import find_missing
 
 MEMBER = 'member,reader'
 OTHER = '5d3c1f7a2b6e4c0d9a8f7e6d5c4b3a29'
@@ -119,8 +120,8 @@ class TestNetworks(NeutronTest):
 
     def test_network_that_another_manager_has_just_made_is_taken_over(self):
         lease = self.world.lease(segment_id=FIRST)
-        first = self.world.plugin.wake_up(lease, *lease.reservations)
-        again = self.world.plugin.wake_up(lease, *lease.reservations)
+        first = self.world.plugin.start(lease, *lease.reservations)
+        again = self.world.plugin.start(lease, *lease.reservations)
         assert first == again
         assert len(self.request('GET', '/networks?name=net1')['networks']) == 1
 
@@ -286,7 +287,7 @@ class TestNetworks(NeutronTest):
         lease = self.world.started(segment_id=FIRST, network_description='mine')
         assert lease.status == 'ACTIVE'
         self.fill(self.network(lease)['id'])
-        assert [*self.world.plugin.find_missing(lease.reservations)] == []
+        assert [*find_missing(self.world.plugin, lease.reservations)] == []
         (made,) = self.world.plugin.list_made()
         assert made.resource_id == self.network(lease)['id']
         self.check_gone(lease)
@@ -331,5 +332,5 @@ class TestNetworks(NeutronTest):
         self.ask('POST', '/subnets', body, 201)
         assert 'provider:segmentation_id' not in self.ask('GET', path)['network']
         self.ask('DELETE', path, status=204)
-        assert [*self.world.plugin.find_missing(lease.reservations)]
+        assert [*find_missing(self.world.plugin, lease.reservations)]
         assert self.world.ended(lease).status == 'TERMINATED'

@@ -13,7 +13,6 @@ from nova.compute import utils as compute_utils
 from climate_core import exceptions
 from climate_core.cloud import trusts
 from climate_core.operations import draft
-from climate_core.plugins import rights
 from nova_ext.api import wake_up
 from nova_ext.compute import recovery
 from nova_ext.compute import reserve as compute_reserve
@@ -59,7 +58,7 @@ def _reserve_with_few_roles() -> None:
     roles = {'1': 'member', '2': 'load-balancer_member', '3': 'creator'}
     cloud: Any = types.SimpleNamespace(owner_roles=lambda _trust_id: roles)
     context: Any = types.SimpleNamespace(is_delegated=True, trust_id=None, role_ids={})
-    rights.check_delegated(cloud, LEASE, context, FIELD)
+    draft._check_delegated(cloud, LEASE, context, FIELD)
 
 
 def _reserve_in_the_lease_of_another_user() -> None:

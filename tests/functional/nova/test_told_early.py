@@ -9,8 +9,8 @@ from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import model
-from climate_core.repair.listener import SERVERS, NotificationEndpoint
-from climate_core.repair.notified_checks import NotifiedChecks
+from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.repair.listener import NotificationEndpoint, NotifiedChecks
 from tests.functional.nova.made_servers import END, START, MadeServersTest
 from tests.support.stopping import stop
 
@@ -43,9 +43,10 @@ class TestToldEarly(MadeServersTest):
         bulkhead = ServiceBulkhead(WORKERS, 100)
         pool = EventPool(world.database, world.executor.work, WORKERS, bulkhead)
         self.scheduler = Signalling(world.database, world.clock, pool, 600)
-        self.checks = NotifiedChecks(world.database, world.plugins[SERVERS.resource_type])
+        self.checks = NotifiedChecks(world.database, world.plugins[ServerPlugin.resource_type])
         self.endpoint = NotificationEndpoint(
-            SERVERS,
+            ServerPlugin.notifications,
+            ServerPlugin.resource_type,
             self.checks,
             due_events.EarlyPolls(world.database),
             self.scheduler.poll_early,

@@ -87,6 +87,7 @@ def _catalogue(base: str, project: str, state: State) -> list[Record]:
         # As many clouds still have it; cinder 3.67 takes it without the project, too.
         'volumev3': f'/volume/v3/{project}',
         'orchestration': f'/heat/v1/{project}',
+        **state.more_services,
     }
     if state.no_cinder:
         del paths['volumev3']

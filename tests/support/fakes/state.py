@@ -77,6 +77,8 @@ class State:
         self.no_cinder = False
         #: Whether it has no orchestration.
         self.no_heat = False
+        #: Type -> path of services that tests add.
+        self.more_services: dict[str, str] = {}
         #: See :class:`tests.support.fakes.limits.Limits`.
         self.limits: Any = None
         #: See :mod:`tests.support.fakes.placement`.

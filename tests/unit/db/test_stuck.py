@@ -11,7 +11,7 @@ from climate_core import exceptions
 from climate_core.db import due_events, history, monitoring, tables
 from climate_core.db.monitoring import StuckKind
 from climate_core.lease import model
-from climate_core.repair import stuck_leases
+from climate_core.repair import operator_repair
 from tests.support.world import NOON, Time, World
 
 PATIENCE = monitoring.StuckThresholds(attempts=3, seconds=600, grace=60)
@@ -26,7 +26,7 @@ def kinds(world: World) -> list[str]:
 
 
 def unstick(world: World, lease_id: str) -> list[str]:
-    return world.database.write(stuck_leases.unstick, lease_id, find(world, lease_id), 'root')
+    return world.database.write(operator_repair.unstick, lease_id, find(world, lease_id), 'root')
 
 
 def change(world: World, table: Any, where: Any, **values: Any) -> None:
@@ -36,7 +36,7 @@ def change(world: World, table: Any, where: Any, **values: Any) -> None:
 
 def repairs(world: World, lease_id: str) -> list[Any]:
     page = world.database.read(history.page, lease_id)[0]
-    return [entry for _, entry in page if entry.action == stuck_leases.REPAIR]
+    return [entry for _, entry in page if entry.action == operator_repair.REPAIR]
 
 
 def test_a_lease_that_goes_on_is_not_stuck(world: World, time: Time) -> None:
@@ -193,8 +193,8 @@ def test_what_was_repaired_meanwhile_is_left_alone(world: World, time: Time) -> 
     time.forward(seconds=60)
     found = find(world)
     world.run_until_idle()
-    assert world.database.write(stuck_leases.unstick, lease_id, found, 'root') == []
-    assert world.database.write(stuck_leases.unstick, 'unknown', found, 'root') == []
+    assert world.database.write(operator_repair.unstick, lease_id, found, 'root') == []
+    assert world.database.write(operator_repair.unstick, 'unknown', found, 'root') == []
 
 
 @pytest.mark.parametrize('number', [1, 30])

@@ -11,7 +11,7 @@ from climate_cloud import rabbitmq, secrets
 from climate_cloud.settings import Settings
 
 from climate_core import conf as climate_conf
-from climate_core.repair import listener
+from climate_core.conf.cloud import NOTIFICATION_SECTIONS
 
 EXCHANGES = {'nova', 'openstack', 'heat', 'climate'}
 
@@ -71,7 +71,7 @@ def test_climate_reads_the_notifications_of_others_and_publishes_only_its_own() 
         return [bool(each.search(name)) for each in rights]
 
     options = climate_conf.load([], config_files=[])
-    for group in (each.group for each in listener.SOURCES):
+    for group in (each.GROUP for each in NOTIFICATION_SECTIONS):
         assert may(options[group].exchange) == [True, False, True]
         assert may(options[group].pool) == [True, True, True]
     for queue in ('notifications.info', 'notifications.error'):

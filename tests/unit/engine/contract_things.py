@@ -14,7 +14,8 @@ from climate_core.calendar.model import Demand
 from climate_core.context import RequestContext
 from climate_core.engine import attempts
 from climate_core.lease import model
-from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
+from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.capabilities import CalendarBacked, FastStarting, Preemptible, Specified
 from tests.support.world import TYPE, Things, Time
 
 Row = Mapping[str, Any]
@@ -61,7 +62,7 @@ class Effect:
     unsettled: frozenset[str]
 
 
-class Ledger(Things):
+class Ledger(Things, FastStarting, Preemptible):
     """Things that sleep, are awake or gone. What is gone does not come back.
 
     ``mood`` holds the next answers; without any, everything works.
@@ -81,7 +82,9 @@ class Ledger(Things):
         self.effects.clear()
         self.hopeless.clear()
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
+    ) -> ReservedResource:
         thing = values['resource_id']
         state = self.state.setdefault(thing, 'asleep')
         if state == 'gone':
@@ -90,7 +93,7 @@ class Ledger(Things):
             raise exceptions.BadRequest('It is awake already.', field='resource_id')
         return ReservedResource(thing, {'colour': values.get('colour', 'grey')}, {'servers': 1})
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
+    def start(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._answer('wake', 'awake', lease, reservation)
 
     def is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
@@ -152,7 +155,7 @@ class Ledger(Things):
         return frozenset(each.id for each in lease.reservations if before(each))
 
 
-class Others(ResourcePlugin):
+class Others(FastStarting):
     """Things of a ledger with a rank of their own."""
 
     title, description, schema = Things.title, Things.description, Things.schema
@@ -161,11 +164,13 @@ class Others(ResourcePlugin):
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
+    ) -> ReservedResource:
         return self._ledger.reserve(context, values)
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
-        return self._ledger.wake_up(lease, reservation)
+    def start(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
+        return self._ledger.start(lease, reservation)
 
     def is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
         return self._ledger.is_awake(lease, reservation)
@@ -188,14 +193,15 @@ class ParentThings(Others):
     rank, rank_at_end = RANKS[PARENT]
 
 
-class PromisedThings(Others):
+class PromisedThings(Others, CalendarBacked, Preemptible):
     """Things that the calendar promises, and for which leases wait; there are two."""
 
     resource_type = HOST
     rank, _ = RANKS[HOST]
-    preemptible = True
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
+    ) -> ReservedResource:
         claimed = self._ledger.reserve(context, values)
         return dataclasses.replace(claimed, unit_kind='room')
 
@@ -212,15 +218,15 @@ class PromisedThings(Others):
             noun='rooms',
         )
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
+    def start(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         assert reservation.allocations, 'what is not promised is not woken'
-        return super().wake_up(lease, reservation)
+        return super().start(lease, reservation)
 
     def preempt(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._ledger.preempt(lease, reservation)
 
 
-class MadeThings(Others):
+class MadeThings(Others, Specified, Preemptible):
     """Things that are made for their lease.
 
     :ivar made: they, by their reservations
@@ -229,7 +235,6 @@ class MadeThings(Others):
 
     resource_type = MADE
     rank, _ = RANKS[MADE]
-    preemptible = True
 
     def __init__(
         self, ledger: Ledger, fresh: Callable[[], str], is_held: Callable[[str], bool]
@@ -239,7 +244,9 @@ class MadeThings(Others):
         self.made: dict[str, str] = {}
         self.homeless: set[str] = set()
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
+    ) -> ReservedResource:
         params = {'name': values['server']['name'], model.GROUP: uuidutils.generate_uuid()}
         first, *others = (
             ReservedResource(f'{model.UNMADE}{uuidutils.generate_uuid()}', params, {'servers': 1})
@@ -305,9 +312,9 @@ class MadeThings(Others):
         self._discard(reservation)
         return None
 
-    def wake_up(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
+    def start(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         assert reservation.is_made, 'what is not made is not woken'
-        return super().wake_up(lease, reservation)
+        return super().start(lease, reservation)
 
     def end(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         if not reservation.is_made:

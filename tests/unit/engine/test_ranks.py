@@ -69,7 +69,7 @@ class RankedWorld(World):
             seen.append({each.resource_id: each.status for each in lease.reservations})
             return act(rest[0], reservation.resource_id, rest[1])
 
-        self.things.wake_up = lambda *both: look(*both, 'wake', 'awake')  # type: ignore[method-assign]
+        self.things.start = lambda *both: look(*both, 'wake', 'awake')  # type: ignore[method-assign]
         self.things.end = lambda *both: look(*both, 'end', 'gone')  # type: ignore[method-assign]
         return seen
 

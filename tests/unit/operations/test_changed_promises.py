@@ -41,7 +41,7 @@ def plugin(request: Any, world: World) -> type[LanePlugin]:
     kind: type[LanePlugin] = request.param
     world.conf.register_opts(kind.options, group=kind.resource_type)
     world.conf.set_override('prepare_seconds', 0, group=kind.resource_type)
-    nothing = {name: lambda *_: None for name in ('wake_up', 'reallocate')}
+    nothing = {name: lambda *_: None for name in ('start', 'reallocate')}
     world.plugins[kind.resource_type] = type('Awake', (kind,), nothing)(world.conf, None)
     return kind
 

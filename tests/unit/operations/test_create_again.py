@@ -75,7 +75,7 @@ def test_none_joins_if_one_cannot_be_reserved(
     world.create('y', name='other')
     reserve = world.things.reserve
 
-    def refuse(context: Any, values: Any) -> Any:
+    def refuse(context: Any, values: Any, _: str) -> Any:
         if values['resource_id'] == 'x':
             raise exceptions.BadRequest('It is awake.', field='resource_id')
         return reserve(context, values)
@@ -152,7 +152,7 @@ def _meanwhile(world: World, monkeypatch: pytest.MonkeyPatch, happens: Callable[
     """Let something happen when the plugin is asked for the next time."""
     reserve = world.things.reserve
 
-    def slow(context: Any, values: Any) -> Any:
+    def slow(context: Any, values: Any, _: str) -> Any:
         monkeypatch.setattr(world.things, 'reserve', reserve)
         happens()
         return reserve(context, values)

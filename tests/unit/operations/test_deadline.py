@@ -12,7 +12,9 @@ import pytest
 from climate_core import concurrency, exceptions
 from climate_core.concurrency import SearchBudget
 from climate_core.context import RequestContext
+from climate_core.lease import model
 from climate_core.plugins.base import ReservedResource
+from climate_core.plugins.capabilities import Prepared
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand
 from climate_core.plugins.common_pool.server_placement import (
     FreeCapacity,
@@ -39,7 +41,7 @@ class Clock:
         return take
 
 
-class Crafts(Things):
+class Crafts(Things, Prepared):
     """Things that are made for their lease."""
 
     def __init__(self) -> None:
@@ -55,6 +57,9 @@ class Crafts(Things):
     ) -> ReservedResource:
         self.made.append(values['resource_id'])
         return dataclasses.replace(claimed, made=True)
+
+    def prepare(self, lease: model.Lease, reservation: model.Reservation) -> None:
+        return None
 
 
 @pytest.fixture

@@ -12,9 +12,11 @@ import sqlalchemy as sa
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases, tables, trusts
+from climate_core.lease import model
 from climate_core.plugins.base import ReservedResource
+from climate_core.plugins.capabilities import Prepared
 from climate_core.repair import cleanup
-from tests.support.world import Time, World, user
+from tests.support.world import TYPE, Things, Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 GRACE = datetime.timedelta(seconds=trusts.GRACE_SECONDS)
@@ -193,13 +195,19 @@ def ended_meanwhile(world: World, lease_id: str, monkeypatch: pytest.MonkeyPatch
     """Let a lease end between the look of a create at its trust and the commit."""
     other = another_manager(world)
 
-    def make(*args: Any) -> ReservedResource:
-        if other.lease(lease_id).trust_id is not None:
-            finish(other, lease_id)
-        claimed: ReservedResource = args[-1]
-        return claimed
+    class EndingThings(Things, Prepared):
+        """Things whose creation takes as long as the end of the other lease."""
 
-    monkeypatch.setattr(world.things, 'make', make)
+        def make(self, *args: Any) -> ReservedResource:
+            if other.lease(lease_id).trust_id is not None:
+                finish(other, lease_id)
+            claimed: ReservedResource = args[-1]
+            return claimed
+
+        def prepare(self, lease: model.Lease, reservation: model.Reservation) -> None:
+            """Do nothing."""
+
+    monkeypatch.setitem(world.plugins, TYPE, EndingThings())
 
 
 def test_create_while_the_last_lease_ends_gets_another_trust(

@@ -11,7 +11,7 @@ from climate_core.db import due_events, leases
 from climate_core.db import usage as db_usage
 from climate_core.delivery import usage
 from climate_core.operations import pool_forecast
-from tests.support.rooms import TYPE, Hotel
+from tests.support.rooms import TYPE, Hotel, Suites
 from tests.support.world import user
 
 LATER = {'start_date': '+2h', 'end_date': '+4h'}
@@ -246,9 +246,10 @@ def test_what_a_plugin_keeps_is_there_when_it_is_granted_again(hotel: Hotel, run
 
 def test_nothing_else_joins_a_preemptible_lease(hotel: Hotel, running: str) -> None:
     world = hotel.world
-    hotel.rooms.preemptible = False
+    world.plugins['test:suite'] = Suites()
     with pytest.raises(exceptions.BadRequest, match='cannot be given up'):
-        world.operations.add_reservation(user(), running, {'resource_type': TYPE, 'min': 1})
+        wanted = {'resource_type': 'test:suite', 'min': 1}
+        world.operations.add_reservation(user(), running, wanted)
 
 
 def test_waiting_ends_with_the_lease(hotel: Hotel) -> None:

@@ -15,6 +15,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.lease import model
 from climate_core.plugins.base import PollAgain, ReservedResource
+from climate_core.plugins.capabilities import LeaseManaged, Prepared
 from tests.support.quotas import limit, replace
 from tests.support.world import TYPE, Things, Time, World, user
 
@@ -22,7 +23,7 @@ ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 LATER = '2026-12-01 13:00'
 
 
-class Crafts(Things):
+class Crafts(Things, Prepared, LeaseManaged):
     """Things that are made for their lease, under a name."""
 
     def __init__(self) -> None:
@@ -36,9 +37,11 @@ class Crafts(Things):
     def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:
         return [f'made-{values["resource_id"]}']
 
-    def reserve(self, context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
+    def reserve(
+        self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
+    ) -> ReservedResource:
         return dataclasses.replace(
-            super().reserve(context, values),
+            super().reserve(context, values, lease_id),
             resource_id=f'new:{values["resource_id"]}',
             amounts={'servers': 1},
         )
@@ -60,6 +63,9 @@ class Crafts(Things):
         meanwhile, self.meanwhile = self.meanwhile, lambda: None
         meanwhile()
         return dataclasses.replace(claimed, resource_id=f'made-{name}', made=new, prepare=True)
+
+    def unleased_since(self, resource_id: str) -> None:
+        return None
 
     def discard(self, resource_id: str) -> None:
         if resource_id in self.trouble:
@@ -237,7 +243,7 @@ def test_a_join_whose_name_was_taken_by_an_equal_one(world: World, crafts: Craft
     found: list[str] = []
     reserve = crafts.reserve
 
-    def slow(context: RequestContext, values: Mapping[str, Any]) -> ReservedResource:
+    def slow(context: RequestContext, values: Mapping[str, Any], _: str) -> ReservedResource:
         if not found:
             found.append('')
             found[0] = world.join(lease_id, 'b')

@@ -13,7 +13,7 @@ from climate_core.calendar.model import Demand
 from climate_core.db import due_events as db_events
 from climate_core.db import leases, monitoring, rows, tables
 from climate_core.lease import model
-from climate_core.repair import stuck_leases
+from climate_core.repair import operator_repair
 from tests.support.created import get_id
 from tests.support.rooms import TYPE, Hotel
 from tests.support.world import at, user
@@ -39,7 +39,7 @@ def test_lease_that_waits_is_not_stuck(hotel: Hotel) -> None:
     world.time.forward(hours=3)
     world.run_until_idle()
     found = world.database.read(monitoring.find_stuck, thresholds, waiting)
-    assert world.database.write(stuck_leases.unstick, waiting, found, 'root') == []
+    assert world.database.write(operator_repair.unstick, waiting, found, 'root') == []
     assert (found, world.lease(waiting).event(model.END)) == ([], None)
 
 

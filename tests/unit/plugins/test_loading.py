@@ -3,6 +3,7 @@ import importlib.metadata
 
 import pytest
 
+from climate_core import packages
 from climate_core.plugins import loading
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_hosts.plugins.capacity import SizesPlugin
@@ -22,6 +23,7 @@ class Stranger:
 @pytest.fixture
 def installed(monkeypatch):
     """Offer this module's classes as installed plugins."""
+    packages.list_packages()
     points = [
         importlib.metadata.EntryPoint(name, value, loading.NAMESPACE)
         for name, value in {

@@ -79,7 +79,7 @@ def test_a_request_is_told_as_failed_then_paused_then_repeated():
 
     def once(at, stored):
         return look(at, stored).once(
-            'image', lambda: 'It burnt.', lambda: asked.append((at - NOON).seconds)
+            'image', 'It burnt.', lambda: asked.append((at - NOON).seconds)
         )
 
     stored = once(NOON, None).progress
@@ -94,7 +94,7 @@ def test_a_request_is_told_as_failed_then_paused_then_repeated():
 
 def test_something_else_that_was_asked_for_has_not_failed():
     stored = look().first_wait('image').progress
-    assert look(NOON, stored).again('delete', lambda: 'It burnt.') is None
+    assert look(NOON, stored).again('delete', 'It burnt.') is None
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_refusal_is_a_failure(error, failures):
         raise error('No.')
 
     with pytest.raises(error) as caught:
-        look().once('image', lambda: 'It burnt.', refuse)
+        look().once('image', 'It burnt.', refuse)
     assert (caught.value.progress or {}).get('failures') == failures
 
 

@@ -6,6 +6,7 @@ from climate_core import exceptions
 from climate_core.plugins.base import PollAgain
 from tests.conformance.world import reserved
 from tests.support.fakes import nova
+from tests.support.missing import find_missing
 from tests.unit.plugins.cases import change
 
 FAULT = {'code': 500, 'message': 'No valid host.', 'created': '2026-01-01T00:00:00Z'}
@@ -101,6 +102,6 @@ def test_a_soft_deleted_server_is_not_missing_until_nova_deletes_it(world):
     """It can be restored, and must have an end then."""
     case = reserved(world)
     change(case, status='SOFT_DELETED')
-    assert world.plugin().find_missing([case.reservation]) == {}
+    assert find_missing(world.plugin(), [case.reservation]) == {}
     change(case, status='DELETED')
-    assert case.reservation.id in world.plugin().find_missing([case.reservation])
+    assert case.reservation.id in find_missing(world.plugin(), [case.reservation])

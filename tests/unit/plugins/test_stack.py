@@ -6,6 +6,7 @@ import pytest
 from climate_core import exceptions
 from tests.conformance.world import reserved
 from tests.support.fakes import cinder, heat, nova
+from tests.support.missing import find_missing
 from tests.unit.plugins.cases import change
 
 
@@ -91,7 +92,7 @@ def test_a_cloud_without_heat(stacks):
     stacks.state.no_heat = True
     with pytest.raises(exceptions.ServiceUnavailable, match='Heat'):
         reserve(stacks, resource_id='0ea3e7b5-0000-4000-8000-000000000000')
-    assert stacks.plugin().find_missing([]) == {}
+    assert find_missing(stacks.plugin(), []) == {}
     assert not list(stacks.plugin().list_unleased())
 
 
@@ -139,4 +140,4 @@ def test_a_step_costs_the_same_for_any_number_of_members(stacks):
 def test_missing_finds_what_is_deleted_though_heat_shows_it(stacks):
     case = reserved(stacks)
     change(case, status='DELETE_COMPLETE')
-    assert list(stacks.plugin().find_missing([case.reservation])) == [case.reservation.id]
+    assert list(find_missing(stacks.plugin(), [case.reservation])) == [case.reservation.id]

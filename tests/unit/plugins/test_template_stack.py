@@ -25,7 +25,7 @@ def reserve(stacks, **values):
 def make(stacks, lease_id=LEASE, **values):
     plugin, user = stacks.plugin(), stacks.user()
     given = wanted(**values)
-    return plugin.make(user, lease_id, given, plugin.reserve_for(user, lease_id, given))
+    return plugin.make(user, lease_id, given, plugin.reserve(user, given, lease_id))
 
 
 def refused(stacks, error=exceptions.BadRequest, **values):
@@ -208,11 +208,11 @@ def test_making_it_again_finds_it(stacks, hold, prepare):
 def test_the_placeholder_of_another_request(stacks, lease_id, values):
     """A lease with another id, or another stack for the same."""
     plugin, user = stacks.plugin(), stacks.user()
-    claimed = plugin.reserve_for(user, lease_id, wanted(**values))
+    claimed = plugin.reserve(user, wanted(**values), lease_id)
     make(stacks)
     for ask in (
         lambda: plugin.make(user, lease_id, wanted(**values), claimed),
-        lambda: plugin.reserve_for(user, lease_id, wanted(**values)),
+        lambda: plugin.reserve(user, wanted(**values), lease_id),
     ):
         with pytest.raises(exceptions.NameTaken) as caught:
             ask()

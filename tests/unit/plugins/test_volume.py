@@ -10,6 +10,7 @@ from climate_core.plugins.base import PollAgain
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.world import reserved
 from tests.support.fakes import cinder
+from tests.support.missing import find_missing
 from tests.unit.plugins.cases import change
 
 
@@ -156,7 +157,7 @@ def test_a_cloud_without_cinder(volumes, fake):
     fake.state.no_cinder = True
     plugin = VolumePlugin(volumes.conf, Cloud(volumes.conf))
     assert list(plugin.list_unleased()) == []
-    assert plugin.find_missing([]) == {}
+    assert find_missing(plugin, []) == {}
     with pytest.raises(exceptions.ServiceUnavailable, match='Cinder'):
         plugin.reserve(volumes.user(), {'resource_id': str(uuid.uuid4())})
     fake.state.no_cinder = False

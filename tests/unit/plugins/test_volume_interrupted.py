@@ -148,7 +148,7 @@ def test_trouble_at_each_request_of_the_start(volumes, trouble, after):
     while broken:
         number += 1
         case = reserved(volumes)
-        broken = interrupted(volumes, case, 'wake_up', number, after, trouble)
+        broken = interrupted(volumes, case, 'start', number, after, trouble)
         assert volumes.awake(case.resource_id)
         assert volumes.wakes(case.resource_id) == 1, number
     assert number > 3

@@ -16,6 +16,7 @@ from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume import end_steps as volume_end
 from climate_core.plugins.volume.plugin import VolumePlugin
 from tests.conformance.world import reserved
+from tests.support.missing import find_missing
 from tests.unit.plugins.cases import asked, change, without_rights, woken
 
 WAKE_UP = 'POST', '/(servers|volumes)/.*/action'
@@ -171,12 +172,12 @@ def test_nothing_is_missing_without_the_right_to_see_it(place):
     case = reserved(place)
     place.service_has('service')
     with pytest.raises(exceptions.Permanent, match='403'):
-        place.plugin().find_missing([case.reservation])
+        find_missing(place.plugin(), [case.reservation])
 
 
 def test_nothing_is_missing_from_nothing(place):
     with place.counted() as sent:
-        assert place.plugin().find_missing([]) == {}
+        assert find_missing(place.plugin(), []) == {}
     assert sent == []
 
 
@@ -186,7 +187,7 @@ def test_many_missing_are_looked_up_in_a_list(single, monkeypatch):
     cases = [reserved(single) for _ in range(4)]
     single.destroy(cases[2].resource_id)
     with single.counted() as sent:
-        found = single.plugin().find_missing([case.reservation for case in cases])
+        found = find_missing(single.plugin(), [case.reservation for case in cases])
     assert set(found) == {cases[2].reservation.id}
     # Who we are; two pages; the one that is not in them.
     assert len(sent) == 4
@@ -196,13 +197,16 @@ def test_pages_of_many_are_compared_with_one_listing(single, monkeypatch):
     monkeypatch.setattr(prebuilt_plugin, '_MAX_SINGLE_READS', 1)
     cases = [reserved(single) for _ in range(4)]
     single.destroy(cases[2].resource_id)
-    find_missing = single.plugin().compare_pages()
-    with single.counted() as sent:
-        assert find_missing([case.reservation for case in cases[:2]]) == {}
+
+    def read_pages():
+        yield [case.reservation for case in cases[:2]]
         late = reserved(single)
-        pages = [cases[2], late], [cases[3], late]
-        found = [list(find_missing([each.reservation for each in page])) for page in pages]
-    assert found == [[cases[2].reservation.id], []]
+        for case in cases[2:]:
+            yield [case.reservation, late.reservation]
+
+    with single.counted() as sent:
+        found = list(single.plugin().reconcile(read_pages()))
+    assert [reservation.id for reservation, _ in found] == [cases[2].reservation.id]
     assert len([line for line in sent if 'limit=1000' in line]) == 1
 
 
@@ -213,10 +217,10 @@ def test_missing_of_many_is_looked_up_when_a_listing_misses_it(stacks, monkeypat
     change(cases[2], status='DELETE_COMPLETE')
     nested = stacks.add(parent=cases[0].resource_id)
     odd = dataclasses.replace(cases[0].reservation, id='odd', resource_id=nested['id'])
-    found = stacks.plugin().find_missing([*(each.reservation for each in cases), odd])
+    found = find_missing(stacks.plugin(), [*(each.reservation for each in cases), odd])
     assert found == {}
     stacks.destroy(cases[1].resource_id)
-    found = stacks.plugin().find_missing([each.reservation for each in cases])
+    found = find_missing(stacks.plugin(), [each.reservation for each in cases])
     told = 'The stack was deleted or abandoned outside of the lease.'
     assert found == {cases[1].reservation.id: told}
 

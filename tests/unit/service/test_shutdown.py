@@ -23,6 +23,7 @@ from climate_core.cmd.manage import serve
 from climate_core.context import RequestContext
 from climate_core.db import tables
 from climate_core.db.engine import Database
+from climate_core.plugins.capabilities import LeaseManaged
 from climate_core.repair import reconciliation
 from climate_core.repair.reconciliation import Reconciler
 from climate_core.service import ManagerService
@@ -41,7 +42,7 @@ stop.wait()
 """
 
 
-class Watched(Things):
+class Watched(Things, LeaseManaged):
     """Things that are looked at until ``release`` is set."""
 
     def __init__(self) -> None:
@@ -50,6 +51,12 @@ class Watched(Things):
         self.release = threading.Event()
         self.trouble: Exception | None = None
         self.order: list[str] = []
+
+    def unleased_since(self, resource_id: str) -> None:
+        return None
+
+    def discard(self, resource_id: str) -> None:
+        return None
 
     def list_unleased(self) -> Iterable[str]:
         self.inside.set()

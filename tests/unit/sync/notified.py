@@ -1,18 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resources that notifications are about, and what checks them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from climate_core.db import due_events
 from climate_core.db.engine import Database
-from climate_core.lease.model import Reservation
+from climate_core.lease.model import Lease, Reservation
+from climate_core.plugins.base import ReservedResource, ResourcePlugin
+from climate_core.plugins.capabilities import Evacuable
+from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.stack.plugin import StackPlugin
+from climate_core.plugins.volume.plugin import VolumePlugin
 from climate_core.repair import listener
-from climate_core.repair.notified_checks import NotifiedChecks
+
+SERVERS, VOLUMES, STACKS = ServerPlugin, VolumePlugin, StackPlugin
 
 
-class Plugin:
-    """Resources of a type all of which exist, unless it is said here.
+class Notified(Evacuable):
+    """Resources of a type all of which exist, unless a test changes that.
 
     :ivar gone: why resources are gone, by their ids
     :ivar moved: the same of those that were moved
@@ -22,15 +28,29 @@ class Plugin:
 
     title = 'Resource'
 
-    def __init__(self, resource_type: str) -> None:
-        self.resource_type = resource_type
+    def __init__(self, kind: type[ResourcePlugin]) -> None:
+        self.resource_type = kind.resource_type  # type: ignore[misc]
+        self.notifications = kind.notifications  # type: ignore[misc]
         self.gone: dict[str, str] = {}
         self.moved: dict[str, str] = {}
         self.asked: list[list[str]] = []
         self.trouble: list[Exception] = []
 
-    def find_missing(self, reservations: Sequence[Reservation]) -> dict[str, str]:
-        return self._find(self.gone, reservations)
+    def reserve(self, *args: Any) -> ReservedResource:
+        raise AssertionError('Nothing is reserved here.')
+
+    def start(self, lease: Lease, reservation: Reservation) -> None:
+        """Do nothing."""
+
+    def end(self, lease: Lease, reservation: Reservation) -> None:
+        """Do nothing."""
+
+    def reconcile(
+        self, pages: Iterable[Sequence[Reservation]]
+    ) -> Iterator[tuple[Reservation, str]]:
+        for page in pages:
+            found = self._find(self.gone, page)
+            yield from ((each, found[each.id]) for each in page if each.id in found)
 
     def find_moved(self, reservations: Sequence[Reservation]) -> dict[str, str]:
         return self._find(self.moved, reservations)
@@ -48,31 +68,31 @@ class Cloud:
     def __init__(self, database: Database) -> None:
         self.nudged: list[int] = []
         self.looked: list[Any] = []
-        self.plugins = {each: Plugin(each) for each in sorted(listener.CHECKED)}
+        self.plugins = {each.resource_type: Notified(each) for each in (SERVERS, VOLUMES, STACKS)}
         self.checks = {
-            each: NotifiedChecks(database, plugin, lambda: self.nudged.append(1))  # type: ignore
+            each: listener.NotifiedChecks(database, plugin, lambda: self.nudged.append(1))
             for each, plugin in self.plugins.items()
         }
         early = due_events.EarlyPolls(database)
         self._endpoints = {
-            source.resource_type: listener.NotificationEndpoint(
-                source, self.checks[source.resource_type], early, self.looked.append
+            name: listener.NotificationEndpoint(
+                plugin.notifications, name, self.checks[name], early, self.looked.append
             )
-            for source in listener.SOURCES
+            for name, plugin in self.plugins.items()
         }
 
     def notify(
         self,
-        source: listener.NotificationSource,
+        kind: type[ResourcePlugin],
         event_type: str,
         payload: Any,
         priority: str = 'info',
     ) -> None:
         """Hand a notification over, and leave its check to be done."""
-        endpoint = self._endpoints[source.resource_type]
+        endpoint = self._endpoints[kind.resource_type]
         getattr(endpoint, priority)({}, 'publisher', event_type, payload, {})
 
-    def tell(self, source: listener.NotificationSource, *notification: Any) -> None:
+    def tell(self, kind: type[ResourcePlugin], *notification: Any) -> None:
         """Hand a notification over, and do what is checked because of it at once."""
-        self.notify(source, *notification)
-        self.checks[source.resource_type].poll()
+        self.notify(kind, *notification)
+        self.checks[kind.resource_type].poll()

@@ -6,11 +6,14 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import conf as climate_conf
+from climate_core.conf.cloud import NOTIFICATION_SECTIONS as SECTIONS
 from climate_core.db import outbox
 from climate_core.repair import listener
-from climate_core.repair.listener import SERVERS, STACKS, VOLUMES
+from climate_hosts.plugins.capacity import CapacityPlugin
+from climate_hosts.plugins.host import HostPlugin
 from tests.support.fakes import leases
 from tests.support.stopping import stop
+from tests.unit.sync.notified import SERVERS, STACKS, VOLUMES
 
 
 @pytest.fixture
@@ -114,7 +117,7 @@ def test_notification_without_a_free_connection_is_logged(database, hear, monkey
 
 def test_no_service_takes_the_messages_of_another():
     conf = climate_conf.load([], config_files=[])
-    assert len({conf[each.group].pool for each in listener.SOURCES}) == len(listener.SOURCES)
+    assert len({conf[each.GROUP].pool for each in SECTIONS}) == len(SECTIONS)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +180,8 @@ def test_notification_of_an_unreserved_resource_changes_nothing(
     ],
 )
 def test_endpoint_takes_the_events_of_its_source(source, event_type, heard):
-    endpoint = listener.NotificationEndpoint(source, None, None, lambda _due: None)
+    declared = source.notifications
+    endpoint = listener.NotificationEndpoint(declared, '', None, None, lambda _due: None)
     assert bool(endpoint.filter_rule.match({}, 'host', event_type, {}, {})) is heard
 
 
@@ -203,8 +207,11 @@ def test_listener_is_made_for_each_enabled_service(cloud, types, off, count):
     conf.set_override('transport_url', 'fake:/')
     for group in off:
         conf.set_override('enabled', False, group=group)
+    hosts = {each.resource_type: each(conf, None) for each in (HostPlugin, CapacityPlugin)}
+    known = {**hosts, **cloud.plugins}
+    plugins = {name: known[name] for name in types if name in known}
     checks = {name: each for name, each in cloud.checks.items() if name in types}
-    assert len(listener.create_listeners(conf, types, checks, None, None, None)) == count
+    assert len(listener.create_listeners(conf, plugins, checks, None, None, None)) == count
 
 
 @pytest.mark.parametrize(
@@ -233,7 +240,7 @@ def test_notification_on_the_bus_is_heard(
     conf = climate_conf.load([], config_files=[])
     conf.set_override('transport_url', 'fake:/')
     checks = {source.resource_type: cloud.checks[source.resource_type]}
-    (server,) = listener.create_listeners(conf, checks, checks, None, None, None)
+    (server,) = listener.create_listeners(conf, cloud.plugins, checks, None, None, None)
     server.start()
     conf.set_override('control_exchange', exchange)
     transport = messaging.get_notification_transport(conf)

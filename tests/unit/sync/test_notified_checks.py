@@ -8,12 +8,11 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.concurrency import RateLimit
-from climate_core.repair import notified_checks
-from climate_core.repair.listener import SERVERS
-from climate_core.repair.notified_checks import Suspicion
+from climate_core.repair import listener
 from tests.support.fakes import leases
 from tests.support.stopping import stop
 from tests.support.world import executed
+from tests.unit.sync.notified import SERVERS
 
 KIND = 'virtual:instance'
 DELETED = 'instance.delete.end'
@@ -47,8 +46,8 @@ def test_resource_that_exists_is_checked_again_and_then_left(
     """What a service notifies may come before it has stored it."""
     cloud.tell(SERVERS, DELETED, deleted('server-1'))
     checks = cloud.checks[KIND]
-    assert checks.poll() == notified_checks._RECHECK_SECONDS
-    clock[0] += notified_checks._RECHECK_SECONDS
+    assert checks.poll() == listener._RECHECK_SECONDS
+    clock[0] += listener._RECHECK_SECONDS
     assert checks.poll() is None
     assert servers.asked == [['server-1']] * 2
     assert leases.read(database, lease.id) == lease
@@ -57,7 +56,7 @@ def test_resource_that_exists_is_checked_again_and_then_left(
 def test_resource_that_is_gone_a_moment_later_is_lost(database, cloud, servers, lease, clock):
     cloud.tell(SERVERS, DELETED, deleted('server-1'))
     servers.gone['server-1'] = 'It is gone.'
-    clock[0] += notified_checks._RECHECK_SECONDS
+    clock[0] += listener._RECHECK_SECONDS
     assert cloud.checks[KIND].poll() is None
     assert leases.read(database, lease.id).status == 'TERMINATED'
 
@@ -78,7 +77,7 @@ def test_service_that_cannot_tell_loses_nothing(
     assert 'Could not check Resource server-1 after a notification' in caplog.text
     assert leases.read(database, lease.id) == lease
     servers.gone['server-1'] = 'It is gone.'
-    clock[0] += notified_checks._RECHECK_SECONDS
+    clock[0] += listener._RECHECK_SECONDS
     cloud.checks[KIND].poll()
     assert leases.read(database, lease.id).status == 'TERMINATED'
 
@@ -103,11 +102,11 @@ def test_flood_about_one_resource_is_a_check_every_few_seconds(cloud, servers, l
         cloud.notify(SERVERS, DELETED, deleted('server-1'))
         checks.poll()
         clock[0] += 0.1
-    assert len(servers.asked) <= seconds / notified_checks._RECHECK_SECONDS + 1
+    assert len(servers.asked) <= seconds / listener._RECHECK_SECONDS + 1
 
 
 def test_flood_about_all_resources_is_bounded(database, cloud, servers, clock, monkeypatch):
-    monkeypatch.setattr(cloud.checks[KIND], '_limit', notified_checks.RateLimit(25, 60))
+    monkeypatch.setattr(cloud.checks[KIND], '_limit', RateLimit(25, 60))
     names = [f'server-{number}' for number in range(40)]
     leases.write(database, leases.make(database, names))
     for name in names:
@@ -123,12 +122,12 @@ def test_flood_about_all_resources_is_bounded(database, cloud, servers, clock, m
 def test_what_waits_is_bounded_and_the_rest_left_to_the_reconciliation(
     database, cloud, clock, monkeypatch, caplog
 ):
-    monkeypatch.setattr(notified_checks, '_MAX_QUEUED', 3)
+    monkeypatch.setattr(listener, '_MAX_QUEUED', 3)
     names = [f'server-{number}' for number in range(6)]
     leases.write(database, leases.make(database, names))
     checks = cloud.checks[KIND]
-    assert all(checks.request(Suspicion.LOST, name) for name in names)
-    assert list(checks._waiting) == [(Suspicion.LOST, name) for name in names[:3]]
+    assert all(checks.request(name) for name in names)
+    assert list(checks._waiting) == [(name, False) for name in names[:3]]
     assert caplog.text.count('the reconciliation checks the rest') == 1
 
 

@@ -14,9 +14,9 @@ from climate_core import concurrency
 from climate_core.db import due_events, events, sql, tables
 from climate_core.lease import model, transitions
 from climate_core.repair import listener
-from climate_core.repair.listener import SERVERS, STACKS, VOLUMES
 from tests.support.fakes import leases
 from tests.support.world import executed
+from tests.unit.sync.notified import SERVERS, STACKS, VOLUMES
 
 PATIENCE = 60
 AGO, AHEAD = datetime.timedelta(seconds=-9), datetime.timedelta(seconds=20)

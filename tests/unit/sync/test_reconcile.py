@@ -182,10 +182,10 @@ def test_the_thread_compares_and_ends(world, database, reconciler, monkeypatch):
 def test_trouble_with_one_part_is_told_and_the_others_are_compared(
     world, database, reconciler, monkeypatch, caplog, trouble
 ):
-    def fail(self, listed, reservations):
+    def fail(self, pages):
         raise trouble
 
-    monkeypatch.setattr(type(world.plugin()), '_find_missing', fail)
+    monkeypatch.setattr(type(world.plugin()), 'reconcile', fail)
     reserve(world, database)
     stray = nova.add(world.state)
     reconciler.compare()
