@@ -101,6 +101,7 @@ class Hall:
         states = {
             'params': {},
             'amounts': {},
+            'given_up': False,
             'missing_resources': False,
             'resources_changed': False,
         }
