@@ -135,7 +135,6 @@ class ReservationPackage:
     def create_evacuation(
         self,
         services: Any,  # noqa: ARG002
-        allocation_service: Any,  # noqa: ARG002
         queue: Any,  # noqa: ARG002
     ) -> Any:
         """Return the ``HostEvacuation`` of the kind best_effort; None: it evacuates nothing.

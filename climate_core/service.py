@@ -16,8 +16,6 @@ from oslo_log import log
 from climate_core import context, packages, threads
 from climate_core.calendar.calendar import Calendar, CalendarWarmup
 from climate_core.cloud import Cloud
-from climate_core.cloud.external import ExternalService
-from climate_core.cloud.limits import Limits
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import delivery as usage_conf
 from climate_core.db import trusts as db_trusts
@@ -30,13 +28,14 @@ from climate_core.engine.bulkhead import ServiceBulkhead, list_services
 from climate_core.engine.claims import Claims
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.executor import EventExecutor
-from climate_core.engine.scheduler import QueueWorker, Scheduler
+from climate_core.engine.scheduler import Scheduler
 from climate_core.engine.start_preparation import StartPreparation
 from climate_core.lease import model
-from climate_core.operations import services
-from climate_core.operations.draft_builder import webhook_rules
+from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
+from climate_core.operations.queue.wait_queue import QueueWorker
+from climate_core.operations.services import Services
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.repair import listener
@@ -74,7 +73,7 @@ class ManagerService:
         database: Database | None = None,
         cloud: Cloud | None = None,
         plugins: Mapping[str, ResourcePlugin] | None = None,
-        trusts: services.TrustService | None = None,
+        trusts: Trusts | None = None,
         send: publisher.Send | None = None,
         watch: bool = True,
     ) -> None:
@@ -98,7 +97,7 @@ class ManagerService:
         self._hint = context.RequestContext(overwrite=False)
         operations = self._create_operations()
         self.scheduler = self._create_scheduler(operations)
-        self.queue = QueueWorker(self.database, operations.queue.grant_waiting)
+        self.queue = QueueWorker(operations.queue)
         self.publisher = publisher.Publisher(
             self.database,
             self.clock,
@@ -120,15 +119,13 @@ class ManagerService:
         self._stopped = threading.Event()
 
     def _create_operations(self) -> LeaseOperations:
-        shared = services.Services(
+        shared = Services(
             self.conf,
             self.database,
             self.clock,
             self.plugins,
+            AllocationService(self._calendar, self.plugins),
             self.trusts,
-            Limits(self.conf, self.cloud),
-            ExternalService(self.conf, self.cloud),
-            self._calendar,
             self.cloud,
         )
         return LeaseOperations(shared, self._nudge_for_lease)
@@ -175,7 +172,7 @@ class ManagerService:
     def _create_webhook_sender(self) -> webhooks.WebhookSender | None:
         if not self.conf.webhooks.enabled:
             return None
-        rules = webhook_rules(self.conf)
+        rules = usage_conf.webhook_rules(self.conf)
         return webhooks.WebhookSender(self.conf, self.database, self.clock, rules, self.cloud)
 
     def _create_rpc_server(self, operations: LeaseOperations) -> MessageServer:
@@ -191,6 +188,7 @@ class ManagerService:
                 self._transport,
                 self.conf.manager.host,
                 server.LeaseEndpoint(operations, self._nudge_all, self._handle_nudge),
+                server.Endpoint(operations.creator, self._nudge_all),
                 server.Endpoint(feeds, self._nudge_all),
                 *endpoints,
                 local_types=loading.list_local_types(self.plugins.values()),

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from climate_core.db.registered_units import UnitTable
     from climate_core.lease.model import Reservation
     from climate_core.notifications.schemas import NotificationType
-    from climate_core.operations.allocation_service import AllocationService
+    from climate_core.operations.queue.wait_queue import WaitQueue
     from climate_core.operations.services import HostEvacuation, Services
-    from climate_core.operations.wait_queue import WaitQueue
     from climate_core.plugins.base import ResourcePlugin
     from climate_core.repair.operator_repair import RepairResult
     from climate_core.threads import Background
@@ -63,13 +62,11 @@ class HostPackage(ReservationPackage):
 
         return {resource_types.SERVER: SizesPlugin}
 
-    def create_evacuation(
-        self, services: 'Services', allocation_service: 'AllocationService', queue: 'WaitQueue'
-    ) -> 'HostEvacuation':
+    def create_evacuation(self, services: 'Services', queue: 'WaitQueue') -> 'HostEvacuation':
         from climate_hosts.operations.evacuation import EvacuationPlanner, HostEvacuation
 
         planner = EvacuationPlanner(
-            services.conf, services.database, allocation_service, services.cloud
+            services.conf, services.database, services.allocation_service, services.cloud
         )
         return HostEvacuation(planner, queue, services.clock)
 

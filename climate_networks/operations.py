@@ -16,7 +16,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import Access
-from climate_core.cloud import errors
+from climate_core.cloud import Cloud, errors
 from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
 from climate_core.db.engine import Database
@@ -27,7 +27,6 @@ from climate_core.operations.operator_registration import (
     require_services,
 )
 from climate_core.operations.remote import remote_for_operators
-from climate_core.operations.services import ServiceConnector
 from climate_core.packages import PoolCheck
 from climate_networks import cloud, db, policies, tables, units
 
@@ -37,7 +36,7 @@ class FloatingIpOperations:
     """Register floating IPs for leases, and remove them."""
 
     database: Database
-    cloud: ServiceConnector
+    cloud: Cloud
 
     @remote_for_operators(policies.CREATE_FLOATING_IPS, writes=True)
     def create_floatingips(
@@ -120,7 +119,7 @@ class NetworkOperations:
     """Register network segments for leases, change and remove them."""
 
     database: Database
-    cloud: ServiceConnector
+    cloud: Cloud
 
     @remote_for_operators(policies.CREATE_NETWORKS, writes=True)
     def create_networks(

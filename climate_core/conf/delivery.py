@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from oslo_config import cfg
 
+from climate_core.lease import webhook
+
 METRICS_GROUP = 'metrics'
 
 METRICS_OPTS: list[cfg.Opt] = [
@@ -130,3 +132,16 @@ def parse_networks(
         return tuple(ipaddress.ip_network(text) for text in texts)
     except ValueError as exc:
         raise cfg.Error(f'[{WEBHOOKS_GROUP}] {exc}') from exc
+
+
+def webhook_rules(conf: cfg.ConfigOpts) -> webhook.WebhookRules:
+    """Return the rules of climate.conf for the addresses of webhooks.
+
+    :raises oslo_config.cfg.Error: an option names something that is no network
+    """
+    section = conf[WEBHOOKS_GROUP]
+    return webhook.WebhookRules(
+        parse_networks(section.allowed_networks),
+        parse_networks(section.refused_networks),
+        section.enabled,
+    )

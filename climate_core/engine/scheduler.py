@@ -6,8 +6,6 @@ earlier nudges the scheduler. What is due and has no place yet is stored: when o
 done, the next of it start without a query. A service has only a share of the places, see
 :mod:`climate_core.engine.bulkhead`: an event that would call a service without a free place waits,
 and other events overtake it.
-
-The :class:`QueueWorker` does the same for queued leases.
 """
 
 import dataclasses
@@ -17,12 +15,12 @@ import math
 import operator
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from oslo_log import log
 
-from climate_core.db import calendar, due_events, events, reservations
+from climate_core.db import due_events
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import Ended
@@ -302,31 +300,3 @@ def shuffle_equals(due: Iterable[due_events.DueEvent]) -> list[due_events.DueEve
         random.shuffle(equals)
         mixed += equals
     return mixed
-
-
-class QueueWorker(Worker):
-    """Try queued leases when units are released or added, when a lease is queued, or on time.
-
-    The events ``retry_lease`` find what is missed, as by a manager that dies.
-
-    :param look: tries the queued leases; returns the seconds until the next try
-    """
-
-    name = 'queue'
-    # An unexpected error of a plugin must not end the manager.
-    expected_errors = (Exception,)
-    failure_message = (
-        'It is not known which leases need not wait any more; they are tried again later'
-    )
-    #: Seconds of the longest sleep: nothing is polled.
-    _IDLE_SECONDS = 3600.0
-
-    def __init__(self, database: Database, look: Callable[[], float | None]) -> None:
-        super().__init__(self._IDLE_SECONDS)
-        self._look = look
-        database.listen(calendar.FREED, self.nudge)
-        database.listen(reservations.FREED, self.nudge)
-        database.listen(events.QUEUED, self.nudge)
-
-    def poll(self) -> float | None:
-        return self._look()

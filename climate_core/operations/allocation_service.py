@@ -164,13 +164,15 @@ class AllocationService:
         return self._plugin(reservation).cleaning(reservation)
 
     def find_preempted(
-        self, draft: Draft, promises: Mapping[str, Sequence[Allocation]]
+        self,
+        lease: model.Lease,
+        reservations: Iterable[model.Reservation],
+        now: datetime.datetime,
+        promises: Mapping[str, Sequence[Allocation]],
     ) -> Sequence[str]:
-        """Find the leases that a draft preempts, see :meth:`Calendar.find_preempted`."""
-        wanted = self.read_requests((item.reservation for item in draft.items), {})
-        return self.calendar.find_preempted(
-            wanted, *remaining_period(draft.lease, draft.now), promises
-        )
+        """Find the leases that a lease preempts, see :meth:`Calendar.find_preempted`."""
+        wanted = self.read_requests(reservations, {})
+        return self.calendar.find_preempted(wanted, *remaining_period(lease, now), promises)
 
     def read_requests(
         self, reservations: Iterable[model.Reservation], fields: Mapping[str, str]

@@ -12,23 +12,22 @@ from oslo_utils import uuidutils
 
 from climate_common import dates
 from climate_core import exceptions
+from climate_core.cloud import Cloud
 from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.lease import request, states
 from climate_core.lease.request import ErrorCollector
-from climate_core.operations import pool_forecast, services
-from climate_core.operations.allocation_service import AllocationService
-from climate_core.operations.create import LeaseWriter
+from climate_core.operations import pool_forecast
+from climate_core.operations.create import LeaseCreator, with_preemption
 from climate_core.operations.draft import Draft, Reserver
-from climate_core.operations.draft_builder import DraftBuilder
-from climate_core.operations.idempotent_create import check_unreserved, find_equal_holder
+from climate_core.operations.idempotency import check_unreserved, find_equal_holder
 from climate_core.operations.quota import Quota
+from climate_core.operations.services import EvacuationPlanner, Services
 from climate_core.plugins.common_pool.server_placement import RunningServer
 
 
 def dry_run_create(
-    builder: DraftBuilder,
-    writer: LeaseWriter,
+    creator: LeaseCreator,
     context: RequestContext,
     values: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -40,34 +39,34 @@ def dry_run_create(
     :raises climate_core.exceptions.BadRequest: the start or the end is invalid
     :raises climate_core.exceptions.ServiceUnavailable: a required service does not answer
     """
-    errors = ErrorCollector()
-    draft = builder.build_lease(context, values, errors)
+    services, errors = creator.services, ErrorCollector()
+    draft = creator.read_lease(context, values, errors)
     if draft.before is None:
         with errors.collected():
-            writer.provisioner.trusts.check(context)
-    held = builder.database.read(
+            services.trusts.check(context)
+    held = services.database.read(
         leases.find_holders, [each.reservation.key for each in draft.items]
     )
     waits: list[datetime | None] = []
     if find_equal_holder(context, draft, held) is None:
-        writer.preemption.check(draft, errors)
+        creator.preemption.check(draft, errors)
         check_unreserved(context, draft, held, errors)
         for (kind, _), holder in held.items():
             own = holder.project_id == context.project_id
-            free = own and builder.plugins[kind].reusable
+            free = own and services.plugins[kind].reusable
             waits.append(max(draft.now, holder.end_date) if free else None)
-        waits += _check_quota(writer.quota, draft, errors)
+        waits += _check_quota(creator.quota, draft, errors)
         known = len(errors.found)
-        writer.allocation_service.check_capacity(draft, errors)
-        preempted = writer.preemption.find(draft) if errors.found[known:] else None
-        if preempted is not None:
+        services.allocation_service.check_capacity(draft, errors)
+        preempting = creator.preemption.find(draft) if errors.found[known:] else None
+        if preempting is not None:
             del errors.found[known:]
-            draft = preempted
+            draft = with_preemption(draft, preempting)
         expected = len(errors.found)
-        pool_forecast.check_draft(builder.database, writer.cloud, context, draft, errors)
-        pool_forecast.check_immediate(builder.database, writer.cloud, draft, errors)
+        pool_forecast.check_draft(services.database, services.cloud, context, draft, errors)
+        pool_forecast.check_immediate(services.database, services.cloud, draft, errors)
         if any(isinstance(each, exceptions.NotEnough) for each in errors.found[expected:]):
-            draft = _preempt_servers(writer, draft, errors, expected)
+            draft = _preempt_servers(creator, draft, errors, expected)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
     asked, lease = draft.request, draft.lease
     start, end = lease.start_date, lease.end_date
@@ -75,7 +74,7 @@ def dry_run_create(
         start, end = asked.start, asked.end
     return {
         'granted': not errors.found,
-        'waits': bool(draft.wait_reason) or _would_wait(writer.evacuation_planner, draft, errors),
+        'waits': bool(draft.wait_reason) or _would_wait(creator.planner, draft, errors),
         'refusals': [each.body for each in errors.found],
         'available_from': dates.serialize(_find_latest(waits, draft, errors)),
         'start_date': dates.serialize(start),
@@ -84,7 +83,7 @@ def dry_run_create(
 
 
 def _preempt_servers(
-    writer: LeaseWriter, draft: Draft, errors: ErrorCollector, known: int
+    creator: LeaseCreator, draft: Draft, errors: ErrorCollector, known: int
 ) -> Draft:
     """Return a draft with the leases of servers that it would preempt; it is granted then.
 
@@ -92,14 +91,14 @@ def _preempt_servers(
     """
     if draft.lease.kind == states.LeaseKind.RETRY:
         return draft
-    found = writer.preemption.find_servers(draft)
+    found = creator.preemption.find_servers(draft)
     if found is None:
         return draft
     del errors.found[known:]
-    return found
+    return with_preemption(draft, found)
 
 
-def _would_wait(planner: services.EvacuationPlanner, draft: Draft, errors: ErrorCollector) -> bool:
+def _would_wait(planner: EvacuationPlanner, draft: Draft, errors: ErrorCollector) -> bool:
     """Return whether a rejected lease would be queued; report hosts that cannot be drained."""
     lacking = [each for each in errors.found if isinstance(each, exceptions.NotEnough)]
     if not lacking or len(lacking) < len(errors.found):
@@ -148,9 +147,7 @@ _DEFAULT_LIMIT: Final = 5
 
 
 def find_windows(
-    builder: DraftBuilder,
-    allocation_service: AllocationService,
-    cloud: services.UserConnector | None,
+    services: Services,
     context: RequestContext,
     values: Mapping[str, Any],
 ) -> list[dict[str, Any]]:
@@ -158,25 +155,23 @@ def find_windows(
 
     :param values: ``reservations`` and ``duration``; perhaps ``from`` (default now), ``to`` (when
         the lease ends at the latest; default 30 days later) and ``limit``
-    :param cloud: reads what is free for servers to be created; None: nothing is known about that
     :returns: ``start_date`` and ``end_date`` of windows, the earliest first, and whether the
         calendar guarantees them or they are only expected; of adjacent windows only the first
     :raises climate_core.exceptions.BadRequest: naming the field
     """
-    now = builder.clock.now()
+    now = services.clock.now()
     length = request.read_duration(values['duration'])
-    late = timedelta(seconds=builder.conf.manager.late_start_seconds)
+    late = timedelta(seconds=services.conf.manager.late_start_seconds)
     earliest, latest = _read_period(values, now, late, length)
     limit = values.get('limit', _DEFAULT_LIMIT)
     if any('server' in each for each in values['reservations']):
-        servers = _read_servers(cloud, context, values['reservations'])
-        assert cloud is not None, 'the demands were read from it'  # nosec B101 # for mypy: it holds already
-        forecast = pool_forecast.PoolForecast(builder.database, cloud).forecast()
+        servers = _read_servers(services.cloud, context, values['reservations'])
+        forecast = pool_forecast.PoolForecast(services.database, services.cloud).forecast()
         expected = pool_forecast.find_server_windows(
             forecast, servers, length, earliest, latest, limit
         )
         return [_serialize_window(*each, guaranteed=False) for each in expected]
-    reserver = Reserver(builder.plugins, context, uuidutils.generate_uuid(), now, builder.conf)
+    reserver = Reserver(services.plugins, context, uuidutils.generate_uuid(), now, services.conf)
     items, _ = reserver.reserve_items(values['reservations'])
     for item in items:
         if item.reservation.unit_kind is None:
@@ -185,7 +180,7 @@ def find_windows(
                 'kept; whether it can be reserved shows when it is.',
                 field=f'{item.field}.resource_type',
             )
-    found = allocation_service.find_windows(items, length, earliest, latest, limit)
+    found = services.allocation_service.find_windows(items, length, earliest, latest, limit)
     return [_serialize_window(each.start, each.end, guaranteed=True) for each in found]
 
 
@@ -224,14 +219,10 @@ def _read_period(
 
 
 def _read_servers(
-    cloud: services.UserConnector | None,
+    cloud: Cloud,
     context: RequestContext,
     wanted: Sequence[Mapping[str, Any]],
 ) -> list[RunningServer]:
-    if cloud is None:
-        raise exceptions.ServiceUnavailable(
-            'There is no cloud to ask what is free for servers. Ask for hosts or capacity.'
-        )
     for number, each in enumerate(wanted):
         if 'server' not in each:
             raise exceptions.BadRequest(

@@ -1,48 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write the draft of a create: check the quota, provision, and persist, all or nothing.
+"""Create a lease, or add reservations to one: read, reserve, admit, provision, write.
 
-New leases of a project that come at the same time and need no calendar share one transaction.
+A create reads the request, has plugins claim what it asks for, checks limits, calendar and
+forecast, creates the trust of the owner and the requested resources, and writes all of that in one
+transaction or nothing. Equal requests give one lease, see
+:mod:`climate_core.operations.idempotency`. A dry run takes the same steps up to the check, with an
+:class:`~climate_core.lease.request.ErrorCollector` that collects all errors.
 """
 
 import dataclasses
 import datetime
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from oslo_db import exception as db_exc
+from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_common import words
-from climate_core import exceptions
-from climate_core.calendar.transaction import CalendarTransaction
+from climate_core import exceptions, policies
 from climate_core.concurrency import deadline
+from climate_core.conf.delivery import webhook_rules
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
-from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale
-from climate_core.db.rows import GroupWriter, Outcome
-from climate_core.lease import changes, limits, model, states
-from climate_core.lease.history import LIMITED, Cause, join_cause, user_cause
+from climate_core.lease import changes, model, request, states, views
+from climate_core.lease.history import Cause, join_cause, user_cause
+from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.lease.transitions import Change
-from climate_core.operations import pool_forecast, wait_queue
-from climate_core.operations.allocation_service import AllocationService
-from climate_core.operations.draft import Draft, Item, find_held
-from climate_core.operations.draft_builder import check_generation
-from climate_core.operations.idempotent_create import (
-    DUPLICATE_ERRORS,
-    detect_lease_appeared,
-    find_equal_lease,
-)
-from climate_core.operations.preemption import PREEMPTS, Preemption
-from climate_core.operations.provisioning import Provisioned, Provisioner
+from climate_core.operations import idempotency, lease_kinds, pool_forecast
+from climate_core.operations.create_transaction import CreateTransaction, DraftWrite
+from climate_core.operations.draft import Draft, Reserver
+from climate_core.operations.preemption.leases import PREEMPTS, Preemption, PreemptionChoice
+from climate_core.operations.provisioning import OwnerTrusts, Provisioner
 from climate_core.operations.quota import Quota
+from climate_core.operations.remote import check_allowed, remote
 from climate_core.operations.services import EvacuationPlanner, Services
 from climate_core.plugins import resource_spec
-from climate_core.plugins.capabilities import Specified
-
-#: Maximum number of leases of one transaction: the others of the project wait for its commit.
-MAX_GROUP_SIZE: Final = 32
 
 #: Errors after which the lease may be committed. That includes rejections: an attempt that follows
 #: a lost connection counts what the attempt before it committed.
@@ -66,64 +61,184 @@ class WriteResult(NamedTuple):
     is_new: bool = False
 
 
-class DraftWrite(NamedTuple):
-    """The input of the transaction that writes a draft.
+class LeaseCreator:
+    """Create leases and add reservations.
 
-    :param most: the limits of the project, which the transaction enforces; None: none
+    :param on_write: called with a lease that was created, joined or found, and the time
     """
-
-    draft: Draft
-    done: Provisioned
-    most: limits.Amounts | None
-    cause: Cause
-
-
-class LeaseWriter:
-    """Write drafts: check the quota, admit, provision and persist them, all or nothing."""
 
     def __init__(
         self,
         services: Services,
         quota: Quota,
-        provisioner: Provisioner,
-        allocation_service: AllocationService,
-        evacuation_planner: EvacuationPlanner,
         preemption: Preemption,
+        planner: EvacuationPlanner,
+        owner_trusts: OwnerTrusts,
+        on_write: Callable[[model.Lease, datetime.datetime], None],
     ) -> None:
-        self._conf = services.conf
-        self._database = services.database
-        self._plugins = services.plugins
-        self.cloud = services.cloud
+        self.services = services
         self.quota = quota
-        self.provisioner = provisioner
-        self.allocation_service = allocation_service
-        self.evacuation_planner = evacuation_planner
         self.preemption = preemption
-        #: New leases of one project that need no calendar share a transaction.
-        self.groups = GroupWriter[DraftWrite, model.Lease](
-            self._database,
-            self.persist,
-            self._persist_group,
-            lambda writing: writing.draft.lease.id,
-            MAX_GROUP_SIZE,
-            line=lambda writing: writing.draft.lease.project_id,
+        self.planner = planner
+        self.provisioner = Provisioner(services.database, services.plugins, owner_trusts)
+        self.transaction = CreateTransaction(services, quota, preemption, planner, owner_trusts)
+        self.on_write = on_write
+
+    @idempotency.retry_if_lease_appeared
+    @remote(policies.CREATE_LEASE, reserves=True)
+    def create_lease(
+        self, context: RequestContext, values: Mapping[str, Any]
+    ) -> views.CreatedLease:
+        """Create a lease with its reservations, all or nothing.
+
+        With an ``idempotency_key`` of an earlier equal request, return its lease unchanged. With
+        the ``id`` of an equal lease of the same project, add the reservations that it does not
+        have yet. Without either, return an equal lease that holds the requested resources.
+
+        :param values: ``name``, ``end_date`` or ``duration``; perhaps ``id`` or
+            ``idempotency_key``, ``may_join``, ``start_date`` (default now), ``before_end_date``,
+            ``reservations`` (each ``resource_type`` and what its plugin takes), ``events`` (each
+            ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``,
+            ``kind``, ``max_retries``, ``priority``, ``best_effort_timeout``, ``preemptible``
+        :returns: a new lease as the API shows it, unless it is queued; else its id
+        """
+        draft = self.read_lease(context, values)
+        written = self.write_draft(context, draft)
+        self.on_write(written.lease, draft.now)
+        waits = written.lease.status == states.LeaseStatus.WAITING
+        if written.is_new and not waits:
+            return views.lease_view(written.lease, viewer_id=context.user_id)
+        return written.lease.id
+
+    @idempotency.retry_if_lease_appeared
+    @remote(reserves=True)
+    def add_reservation(
+        self,
+        context: RequestContext,
+        lease_id: str,
+        values: Mapping[str, Any],
+        generation: int | None = None,
+    ) -> str:
+        """Add a resource to a lease of the same project.
+
+        :param values: ``resource_type`` and what its plugin takes
+        :returns: the id of the reservation, of several that of the first; also if the lease has
+            it already, with any generation
+        :raises climate_core.exceptions.ResourceReserved: another lease holds the resource
+        """
+        draft = self.read_reservation(context, lease_id, values, generation)
+        written = self.write_draft(context, draft)
+        self.on_write(written.lease, draft.now)
+        return written.reservations[0].id
+
+    # Read the request, and reserve: nothing is written.
+
+    def read_lease(
+        self,
+        context: RequestContext,
+        values: Mapping[str, Any],
+        errors: ErrorCollector = RAISE_FIRST,
+    ) -> Draft:
+        """Read the request for a lease, or for what joins the lease that has its id already."""
+        conf, database = self.services.conf, self.services.database
+        now = self.services.clock.now()
+        chosen = request.chosen_id(context.project_id, values)
+        digests = request.request_digests(values, chosen, resource_spec.read_digest_keys(conf))
+        present = database.read(leases.find, chosen) if chosen else None
+        if present is not None and digests:
+            with errors.collected():
+                request.check_repeated_request(present, digests)
+            return Draft(present, (), now, present)
+        asked = request.read_lease_request(values, now, self._rules(), errors, new=present is None)
+        if present is not None:
+            with errors.collected():
+                idempotency.check_same_lease(asked, present, context.project_id)
+            if present.project_id != context.project_id:
+                # Nothing of the lease of another project may be told.
+                return Draft(present, (), now, present, request=asked)
+        lease_id = chosen or uuidutils.generate_uuid()
+        dated = (present.kind, present.start_date) if present else (asked.kind, asked.start)
+        is_now = lease_kinds.creates_now(*dated, now)
+        reserver = Reserver(self.services.plugins, context, lease_id, now, conf, present, is_now)
+        with idempotency.detect_lease_appeared(database, lease_id, present):
+            items, found = reserver.reserve_items(values.get('reservations') or (), errors)
+        if present is not None:
+            items = lease_kinds.fit_items(present.kind, items)
+            new = [each.reservation for each in items]
+            after = present
+            with errors.collected():
+                after = changes.add_reservations(present, new, now).lease
+            return Draft(after, items, now, present, found, asked)
+        kind: str = states.LeaseKind.IMMEDIATE
+        # If all reservations are rejected, whether they suit the kind is not known.
+        if items or not errors.found or not values.get('reservations'):
+            kind = errors.get(kind, lease_kinds.choose_kind, asked.kind, items)
+        items = lease_kinds.fit_items(kind, items)
+        lease = changes.new_lease(
+            lease_id,
+            asked,
+            digests[0] if digests else None,
+            context,
+            [each.reservation for each in items],
+            now,
+            conf.manager.before_start_seconds,
+            self.quota.external.on_end,
+            kind,
         )
+        return Draft(lease, items, now, request=asked)
+
+    def read_reservation(
+        self,
+        context: RequestContext,
+        lease_id: str,
+        values: Mapping[str, Any],
+        generation: int | None,
+    ) -> Draft:
+        """Read the request for a reservation of a lease of the same project."""
+        database, now = self.services.database, self.services.clock.now()
+        lease = database.read(leases.get, lease_id)
+        check_allowed(context, policies.CREATE_RESERVATION, lease)
+        if lease.project_id != context.project_id:
+            raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
+        is_now = lease_kinds.creates_now(lease.kind, lease.start_date, now)
+        reserver = Reserver(
+            self.services.plugins, context, lease_id, now, self.services.conf, lease, is_now
+        )
+        with idempotency.detect_lease_appeared(database, lease_id, lease):
+            items, found = reserver.reserve_items([values], field='')
+        if items:
+            idempotency.check_generation(lease, generation)
+        new = [each.reservation for each in items]
+        after = changes.add_reservations(lease, new, now).lease
+        return Draft(after, items, now, lease, found, generation=generation)
+
+    def _rules(self) -> request.RequestRules:
+        manager, queue = self.services.conf.manager, self.services.conf.queue
+        return request.RequestRules(
+            manager.minutes_before_end_lease,
+            webhook_rules(self.services.conf),
+            manager.late_start_seconds,
+            queue.max_retries,
+            queue.best_effort_timeout,
+        )
+
+    # Write what was read: admit, provision, persist.
 
     def write_draft(self, context: RequestContext, draft: Draft) -> WriteResult:
         """Write what a request adds, or find the lease of an equal request.
 
         :raises climate_core.exceptions.LeaseAppeared: an equal request may have committed first
         """
+        database = self.services.database
         if draft.before is not None and not draft.items:
-            return WriteResult(
-                self._record_created(context, draft, draft.before), draft.already_reserved
-            )
+            lease = self._record_created(context, draft, draft.before)
+            return WriteResult(lease, draft.already_reserved)
         self.preemption.check(draft)
         try:
-            with detect_lease_appeared(self._database, draft.lease.id, draft.before):
+            with idempotency.detect_lease_appeared(database, draft.lease.id, draft.before):
                 return self._write(context, draft)
-        except DUPLICATE_ERRORS as exc:
-            return WriteResult(find_equal_lease(self._database, context, draft, exc))
+        except idempotency.DUPLICATE_ERRORS as exc:
+            return WriteResult(idempotency.find_equal_lease(database, context, draft, exc))
 
     def _record_created(
         self, context: RequestContext, draft: Draft, before: model.Lease
@@ -144,7 +259,7 @@ class LeaseWriter:
             return before
         cause = join_cause(context)
         try:
-            return self._database.write(
+            return self.services.database.write(
                 _write_created_resources, before.id, created, draft.now, cause
             )
         except db_exc.DBDuplicateEntry as exc:
@@ -152,7 +267,7 @@ class LeaseWriter:
 
     def _write(self, context: RequestContext, draft: Draft) -> WriteResult:
         # Nothing is created before the transaction counts, so its count is sufficient.
-        creates_nothing = needs_no_calendar(draft) and all(
+        creates_nothing = draft.needs_no_calendar and all(
             item.reservation.is_made for item in draft.items
         )
         most = self.quota.check_quota(
@@ -180,20 +295,21 @@ class LeaseWriter:
 
         A lease that may wait is also queued while there is capacity for it, if others are queued.
         """
+        database = self.services.database
         try:
             draft = self._admit_allocated(draft)
-            pool_forecast.check_draft(self._database, self.cloud, context, draft)
+            pool_forecast.check_draft(database, self.services.cloud, context, draft)
         except exceptions.NotEnough as exc:
-            preempting = self.preemption.find_servers(draft)
-            if draft.may_wait:
-                reason = exc.message if preempting is None else PREEMPTS
-                return dataclasses.replace(preempting or draft, wait_reason=reason)
-            if preempting is None:
+            choice = self.preemption.find_servers(draft)
+            if choice is not None:
+                draft = with_preemption(draft, choice)
+            elif not draft.may_wait:
                 raise
-            return preempting
-        behind = draft.may_wait and self._database.read(
-            leases.is_any_waiting, draft.lease.priority
-        )
+            if not draft.may_wait:
+                return draft
+            reason = exc.message if choice is None else PREEMPTS
+            return dataclasses.replace(draft, wait_reason=reason)
+        behind = draft.may_wait and database.read(leases.is_any_waiting, draft.lease.priority)
         return dataclasses.replace(draft, wait_reason=_BEHIND) if behind else draft
 
     def _admit_allocated(self, draft: Draft) -> Draft:
@@ -205,19 +321,20 @@ class LeaseWriter:
         :raises climate_core.exceptions.NotEnough: there is no capacity with preemption either
         """
         best_effort = draft.lease.kind == states.LeaseKind.BEST_EFFORT
-        proposed = None if best_effort else self.allocation_service.propose_units(draft)
+        calendar = self.services.allocation_service
+        proposed = None if best_effort else calendar.propose_units(draft)
         try:
             if proposed is None:
-                self.allocation_service.check_capacity(draft)
+                calendar.check_capacity(draft)
         except exceptions.NotEnough as exc:
             if draft.before is None and best_effort:
-                hosts = self.evacuation_planner.choose_hosts(draft, exc)
+                hosts = self.planner.choose_hosts(draft, exc)
                 reason = f'{words.counted(len(hosts), "shared host")} must be emptied for it.'
                 return dataclasses.replace(draft, wait_reason=reason, hosts_to_evacuate=hosts)
-            preempting = self.preemption.find(draft)
-            if preempting is None:
+            choice = self.preemption.find(draft)
+            if choice is None:
                 raise
-            return preempting
+            return with_preemption(draft, choice)
         return dataclasses.replace(draft, proposed=proposed or frozenset())
 
     def _persist_with_trust(self, context: RequestContext, writing: DraftWrite) -> model.Lease:
@@ -235,172 +352,28 @@ class LeaseWriter:
     def _persist(self, writing: DraftWrite) -> model.Lease:
         """Persist a draft; if its capacity is lost by now it waits or preempts, if it may."""
         draft = writing.draft
-        if needs_no_calendar(draft):
-            return self._persist_grouped(writing)
         try:
-            return self._database.write(self.persist, writing)
+            return self.transaction.write(writing)
         except exceptions.NotEnough as exc:
-            second = (
-                dataclasses.replace(draft, wait_reason=exc.message, preempted=())
-                if draft.may_wait
-                else self.preemption.find(draft)
-            )
-            if second is None:
-                raise
-            return self._database.write(self.persist, writing._replace(draft=second))
-
-    def persist(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
-        """Write a new lease, or add reservations to an existing lease, which is locked first.
-
-        :raises oslo_db.exception.DBDuplicateEntry: its id, or a resource, is taken
-        :raises climate_core.exceptions.NotEnough: the calendar has no capacity for it
-        """
-        draft, done, most, cause = writing
-        project_id = draft.lease.project_id
-        db_limits.lock_project(session, project_id, most)
-        if draft.before is None:
-            lease = done.new_lease(draft)
-            if draft.hosts_to_evacuate:
-                lease = self.evacuation_planner.take_hosts(session, draft, lease)
-            elif draft.wait_reason or draft.may_wait:
-                lease = wait_queue.add(self._conf, draft, lease)
-            adding = limits.sum_amounts(lease.live, leases=1)
-            self.quota.note(project_id, db_limits.check_limits(session, project_id, adding, most))
-            shares = self._keep_trust(session, done)
-            store.create(session, lease, draft.now, cause, shares)
-            calendar = self.allocation_service.calendar.transaction(session)
-            self.preemption.preempt(calendar, draft)
-            if lease.status in states.UNGRANTED:
-                return lease
-            return self._allocate(calendar, draft, lease, lease.reservations)
-        lease = leases.get(session, draft.lease.id, lock=True)
-        missing = self._find_missing(lease, done)
-        if not missing:
-            return lease
-        check_generation(lease, draft.generation)
-        if cause.action in LIMITED:
-            self.quota.check_changes(session, lease)
-        db_limits.check_limits(session, project_id, limits.sum_amounts(missing), most)
-        joining = {reservation.id for reservation in missing}
-        preparing = {key: done.preparing[key] for key in joining & done.preparing.keys()}
-        change = changes.add_reservations(lease, missing, draft.now, preparing)
-        self.quota.check_reservations(change.lease)
-        after = store.save(session, lease, change, draft.now, cause)
-        calendar = self.allocation_service.calendar.transaction(session)
-        return self._allocate(calendar, draft, after, missing)
-
-    def _keep_trust(self, session: orm.Session, done: Provisioned) -> bool:
-        """Let other leases share a new trust; return whether the lease shares an earlier one."""
-        assert done.trust is not None  # nosec B101 # for mypy: a new lease has a trust
-        self.provisioner.owner_trusts.keep(session, done.trust)
-        return _shares(done)
-
-    def _allocate(
-        self,
-        calendar: CalendarTransaction,
-        draft: Draft,
-        lease: model.Lease,
-        reservations: Iterable[model.Reservation],
-    ) -> model.Lease:
-        fields = {item.reservation.id: item.field for item in draft.items}
-        return self.allocation_service.allocate(
-            calendar, lease, reservations, fields, draft.now, proposed=draft.proposed
-        )
-
-    def _find_missing(self, lease: model.Lease, done: Provisioned) -> Sequence[model.Reservation]:
-        """Return the reservations that the lease does not have: another request may add them."""
-        missing, held = [], {reservation.key: reservation for reservation in lease.live}
-        for item in done.items:
-            present = find_held(held, item.reservation.key)
-            if present is None:
-                missing.append(item.reservation)
-            elif item.reservation.id in done.reused:
-                self._check_reused(present, item)
-        return missing
-
-    def _check_reused(self, present: model.Reservation, item: Item) -> None:
-        """Reject a resource of an earlier request that the lease has in another form."""
-        plugin = self._plugins[present.resource_type]
-        keys = plugin.request_keys(present.lease_id, item.values)
-        if set(keys).isdisjoint(plugin.reservation_keys(present)):
-            raise exceptions.NameTaken(
-                f'{present.resource_type} {present.resource_id} of this name could not be held '
-                'and is being given back; the name is free when that is done.',
-                field='name',
-            )
-        if isinstance(plugin, Specified):
-            plugin.check_match(present, item.values)
-
-    def _persist_grouped(self, writing: DraftWrite) -> model.Lease:
-        """Persist a new lease that needs no calendar, perhaps with others of its project."""
-        try:
-            return self.groups.write(writing)
-        except exceptions.LimitExceeded:
-            # The limits that the draft was checked with may have been raised since.
-            most = self.quota.check_limits(writing.draft.lease, None)
-            return self.groups.write(writing._replace(most=most))
-
-    def _persist_group(
-        self, session: orm.Session, group: Sequence[DraftWrite]
-    ) -> list[Outcome[model.Lease]]:
-        """Persist new leases of one project; each is granted or rejected alone."""
-        project_id = group[0].draft.lease.project_id
-        most = next((writing.most for writing in group if writing.most is not None), None)
-        db_limits.lock_project(session, project_id, most)
-        used: limits.Amounts = {} if most is None else db_limits.count_used(session, project_id)
-        shared = {_trust_id(writing) for writing in group if _shares(writing.done)}
-        live = db_trusts.lock_live(session, shared)
-        outcomes: list[Outcome[model.Lease]] = []
-        new: list[store.NewLease] = []
-        for writing in group:
-            lease = writing.done.new_lease(writing.draft)
-            try:
-                used = _check_grouped(writing, lease, used, live)
-            except (exceptions.LimitExceeded, db_trusts.TrustRetired) as exc:
-                outcomes.append((None, exc))
-                continue
-            self._keep_trust(session, writing.done)
-            new.append(store.NewLease(lease, writing.draft.now, writing.cause))
-            outcomes.append((lease, None))
-        store.create_all(session, new)
-        if most is not None:
-            self.quota.note(project_id, used)
-        return outcomes
+            if draft.may_wait:
+                draft = dataclasses.replace(draft, wait_reason=exc.message, preempted=())
+            else:
+                choice = self.preemption.find(draft)
+                if choice is None:
+                    raise
+                draft = with_preemption(draft, choice)
+        return self.transaction.write(writing._replace(draft=draft))
 
 
-def needs_no_calendar(draft: Draft) -> bool:
-    """Return whether a draft is a new lease that writes only its own rows."""
-    return (
-        draft.before is None
-        and not (draft.wait_reason or draft.hosts_to_evacuate or draft.preempted)
-        and not draft.may_wait
-        and all(item.reservation.unit_kind is None for item in draft.items)
+def with_preemption(draft: Draft, choice: PreemptionChoice) -> Draft:
+    """Return a draft that preempts leases."""
+    return dataclasses.replace(
+        draft,
+        lease=choice.lease,
+        preempted=choice.leases,
+        preempt_at=choice.time,
+        wait_reason=choice.wait_reason,
     )
-
-
-def _shares(done: Provisioned) -> bool:
-    return done.trust is not None and not done.trust.is_new
-
-
-def _trust_id(writing: DraftWrite) -> str:
-    assert writing.done.trust is not None  # nosec B101 # for mypy: it holds already
-    return writing.done.trust.id
-
-
-def _check_grouped(
-    writing: DraftWrite, lease: model.Lease, used: limits.Amounts, live: set[str]
-) -> limits.Amounts:
-    """Check a lease before anything of it is written.
-
-    :param used: what its project holds, with those before it
-    :param live: the ids of the trusts that may be shared
-    :returns: what the project holds with it
-    :raises climate_core.exceptions.LimitExceeded: that is too much
-    :raises climate_core.db.trusts.TrustRetired: its trust is not to be shared any more
-    """
-    if _shares(writing.done) and _trust_id(writing) not in live:
-        raise db_trusts.TrustRetired
-    return limits.add_usage(writing.most, used, limits.sum_amounts(lease.live, leases=1))
 
 
 def _write_created_resources(

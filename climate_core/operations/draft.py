@@ -75,6 +75,16 @@ class Draft:
         """Return whether it is a new lease that may be queued until there is capacity."""
         return self.before is None and self.lease.kind == states.LeaseKind.RETRY
 
+    @property
+    def needs_no_calendar(self) -> bool:
+        """Return whether it is a new lease that writes only its own rows."""
+        return (
+            self.before is None
+            and not (self.wait_reason or self.hosts_to_evacuate or self.preempted)
+            and not self.may_wait
+            and all(item.reservation.unit_kind is None for item in self.items)
+        )
+
 
 class _HeldReservations:
     """The reservations of a lease, by the keys of requests; without a lease there are none.

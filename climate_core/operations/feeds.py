@@ -17,12 +17,12 @@ from oslo_log import log
 
 from climate_core import exceptions, policies
 from climate_core.cloud import errors
+from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.db import feeds, sql
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import require_services
 from climate_core.operations.remote import remote
-from climate_core.operations.services import TrustService
 
 LOG = log.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class FeedOperations:
 
     conf: cfg.ConfigOpts
     database: Database
-    trusts: TrustService
+    trusts: Trusts
 
     @remote(policies.CREATE_FEED)
     def create_feed(self, context: RequestContext, values: Mapping[str, Any]) -> str:

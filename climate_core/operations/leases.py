@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations on leases: create, change, start, end and delete them and their reservations.
+"""The operations on leases, and how they are put together.
 
 Each change is one transaction that reads the lease with a lock and writes all or nothing. All
 values are JSON types. Dates are the strings of the request, so that "now" is the time of the
@@ -19,26 +19,24 @@ from typing import Any, Final
 from sqlalchemy import orm
 
 from climate_core import packages, policies
-from climate_core.calendar.calendar import Calendar
+from climate_core.cloud.external import ExternalService
+from climate_core.cloud.limits import Limits
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
-from climate_core.lease import changes, model, states, views
+from climate_core.lease import changes, model
 from climate_core.lease.events import end, start
 from climate_core.lease.history import user_cause
 from climate_core.lease.transitions import Change
 from climate_core.operations import availability
-from climate_core.operations.allocation_service import AllocationService
-from climate_core.operations.create import LeaseWriter
-from climate_core.operations.draft_builder import DraftBuilder, check_allowed, check_generation
-from climate_core.operations.idempotent_create import retry_if_lease_appeared
-from climate_core.operations.preemption import Preemption
-from climate_core.operations.provisioning import OwnerTrusts, Provisioner
+from climate_core.operations.create import LeaseCreator
+from climate_core.operations.idempotency import check_generation
+from climate_core.operations.preemption.leases import Preemption
+from climate_core.operations.provisioning import OwnerTrusts
+from climate_core.operations.queue.wait_queue import WaitQueue
 from climate_core.operations.quota import Quota
-from climate_core.operations.remote import remote
-from climate_core.operations.server_preemption import ServerPreemption
+from climate_core.operations.remote import check_allowed, remote
 from climate_core.operations.services import HostEvacuation, NoEvacuation, Services
 from climate_core.operations.update import LeaseUpdate, UpdateRequest
-from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
 
 #: A change that needs one transaction only -> the policy that must allow it on the lease.
@@ -51,7 +49,7 @@ _RULES: Final[Mapping[str, str]] = {
 
 
 class LeaseOperations:
-    """Do what users request of leases.
+    """The operations of a manager on leases.
 
     :param on_write: called with a lease that was created, joined or found, and the time
     """
@@ -61,36 +59,32 @@ class LeaseOperations:
         services: Services,
         on_write: Callable[[model.Lease, datetime.datetime], None] = lambda _lease, _now: None,
     ) -> None:
-        conf, database, clock = services.conf, services.database, services.clock
-        plugins, calendar = services.plugins, services.calendar or Calendar(database)
-        self.services, self.on_write = services, on_write
-        self.conf, self.external = conf, services.external
-        self.allocation_service = AllocationService(calendar, plugins)
-        self.quota = Quota(conf, database, services.limits, self.external)
-        self.builder = DraftBuilder(conf, database, clock, plugins, self.external)
-        self.preemption = Preemption(
-            conf,
-            database,
-            self.allocation_service,
-            ServerPreemption(conf, database, clock, services.cloud),
+        conf, cloud = services.conf, services.cloud
+        self.services = services
+        self.allocation_service = services.allocation_service
+        self.quota = Quota(
+            conf, services.database, Limits(conf, cloud), ExternalService(conf, cloud)
         )
-        self.queue = WaitQueue(services, self.allocation_service, self.quota, self.preemption)
-        self.host_evacuation = self._create_evacuation(services)
-        self.owner_trusts = OwnerTrusts(database, services.trusts, conf.cloud.owner_cache_size)
-        self.lease_writer = LeaseWriter(
+        self.preemption = Preemption(services)
+        self.queue = WaitQueue(services, self.quota, self.preemption)
+        self.host_evacuation = self._create_evacuation()
+        self.owner_trusts = OwnerTrusts(
+            services.database, services.trusts, conf.cloud.owner_cache_size
+        )
+        self.creator = LeaseCreator(
             services,
             self.quota,
-            Provisioner(database, plugins, services.trusts, self.owner_trusts),
-            self.allocation_service,
-            self.host_evacuation.planner,
             self.preemption,
+            self.host_evacuation.planner,
+            self.owner_trusts,
+            on_write,
         )
 
-    def _create_evacuation(self, services: Services) -> HostEvacuation:
+    def _create_evacuation(self) -> HostEvacuation:
         for package in packages.list_packages():
-            found = package.create_evacuation(services, self.allocation_service, self.queue)
-            if found is not None:
-                return found
+            evacuation = package.create_evacuation(self.services, self.queue)
+            if evacuation is not None:
+                return evacuation
         return NoEvacuation()
 
     @property
@@ -98,7 +92,7 @@ class LeaseOperations:
         """Return the functions that the engine calls, by the ``lease_call`` of event handlers."""
         return {
             'release_trust': self.owner_trusts.release,
-            'notify_external_end': self.external.notify_end,
+            'notify_external_end': self.quota.external.notify_end,
             'retry_lease': self.queue.retry,
             'make_room': self.host_evacuation.step,
         }
@@ -110,45 +104,17 @@ class LeaseOperations:
         """
         return self.preemption.preempt_servers(lease, is_tried=True)
 
-    @retry_if_lease_appeared
-    @remote(policies.CREATE_LEASE, reserves=True)
-    def create_lease(
-        self, context: RequestContext, values: Mapping[str, Any]
-    ) -> views.CreatedLease:
-        """Create a lease with its reservations, all or nothing.
-
-        With an ``idempotency_key`` of an earlier equal request, return its lease unchanged. With
-        the ``id`` of an equal lease of the same project, add the reservations that it does not
-        have yet. Without either, return an equal lease that holds the requested resources.
-
-        :param values: ``name``, ``end_date`` or ``duration``; perhaps ``id`` or
-            ``idempotency_key``, ``may_join``, ``start_date`` (default now), ``before_end_date``,
-            ``reservations`` (each ``resource_type`` and what its plugin takes), ``events`` (each
-            ``event_type`` and ``time``), ``start_policy``, ``before_start``, ``webhook``,
-            ``kind``, ``max_retries``, ``priority``, ``best_effort_timeout``, ``preemptible``
-        :returns: a new lease as the API shows it, unless it is queued; else its id
-        """
-        draft = self.builder.build_lease(context, values)
-        written = self.lease_writer.write_draft(context, draft)
-        self.on_write(written.lease, draft.now)
-        waits = written.lease.status == states.LeaseStatus.WAITING
-        if written.is_new and not waits:
-            return views.lease_view(written.lease, viewer_id=context.user_id)
-        return written.lease.id
-
     @remote(policies.CREATE_LEASE, reserves=True)
     def check_lease(self, context: RequestContext, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the result of a create, see :func:`.availability.dry_run_create`."""
-        return availability.dry_run_create(self.builder, self.lease_writer, context, values)
+        return availability.dry_run_create(self.creator, context, values)
 
     @remote(policies.GET_AVAILABILITY, reserves=True)
     def find_windows(
         self, context: RequestContext, values: Mapping[str, Any]
     ) -> list[dict[str, Any]]:
         """Return when a lease would be granted, see :func:`.availability.find_windows`."""
-        return availability.find_windows(
-            self.builder, self.allocation_service, self.services.cloud, context, values
-        )
+        return availability.find_windows(self.services, context, values)
 
     @remote(writes=True)
     def update_lease(
@@ -190,27 +156,6 @@ class LeaseOperations:
     ) -> None:
         """End a lease now, or cancel it before its start; it stays readable."""
         self._change(context, 'lease.end', lease_id, generation, end.end_lease)
-
-    @retry_if_lease_appeared
-    @remote(reserves=True)
-    def add_reservation(
-        self,
-        context: RequestContext,
-        lease_id: str,
-        values: Mapping[str, Any],
-        generation: int | None = None,
-    ) -> str:
-        """Add a resource to a lease of the same project.
-
-        :param values: ``resource_type`` and what its plugin takes
-        :returns: the id of the reservation, of several that of the first; also if the lease has
-            it already, with any generation
-        :raises climate_core.exceptions.ResourceReserved: another lease holds the resource
-        """
-        draft = self.builder.build_reservation(context, lease_id, values, generation)
-        written = self.lease_writer.write_draft(context, draft)
-        self.on_write(written.lease, draft.now)
-        return written.reservations[0].id
 
     @remote(writes=True)
     def update_reservation(

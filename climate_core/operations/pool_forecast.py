@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from climate_common import dates, microseconds, resource_types
 from climate_core import exceptions
+from climate_core.cloud import Cloud, flavors
 from climate_core.cloud import errors as cloud_errors
-from climate_core.cloud import flavors
 from climate_core.concurrency import SearchBudget
 from climate_core.context import RequestContext
 from climate_core.db import forecast_reads
@@ -25,7 +25,6 @@ from climate_core.lease import model, states
 from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
-from climate_core.operations.services import UserConnector
 from climate_core.plugins.common_pool.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
@@ -159,7 +158,7 @@ def read_releases(database: Database, resource_type: str, room: PoolCapacity) ->
 
 def check_draft(
     database: Database,
-    cloud: UserConnector | None,
+    cloud: Cloud | None,
     context: RequestContext,
     draft: Draft,
     errors: ErrorCollector = RAISE_FIRST,
@@ -203,7 +202,7 @@ def check_draft(
 
 
 def check_immediate(
-    database: Database, cloud: UserConnector | None, draft: Draft, errors: ErrorCollector
+    database: Database, cloud: Cloud | None, draft: Draft, errors: ErrorCollector
 ) -> None:
     """Reject in a dry run resources to be created immediately if the pool has no capacity.
 
@@ -228,7 +227,7 @@ def find_unplaced(lease: Lease) -> list[Reservation]:
 
 
 def read_server_demands(
-    cloud: UserConnector, context: RequestContext, wanted: Mapping[str, Mapping[str, Any]]
+    cloud: Cloud, context: RequestContext, wanted: Mapping[str, Mapping[str, Any]]
 ) -> list[RunningServer]:
     """Return the demands of servers.
 
@@ -317,7 +316,7 @@ class PoolForecast:
     """
 
     database: Database
-    cloud: UserConnector | None
+    cloud: Cloud | None
     without: str | None = None
     alone: bool = False
     budget: SearchBudget = dataclasses.field(

@@ -16,6 +16,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
+from climate_core.cloud.trusts import Trusts
 from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases
@@ -27,7 +28,6 @@ from climate_core.lease.events import preparation
 from climate_core.lease.model import TrustScope
 from climate_core.lease.request import prefix_field
 from climate_core.operations.draft import Draft, Item
-from climate_core.operations.services import TrustService
 from climate_core.plugins.base import ReservedResource, ResourcePlugin
 from climate_core.plugins.capabilities import LeaseManaged, Prepared
 
@@ -74,7 +74,7 @@ class OwnerTrusts:
     :param size: the number of owners whose trusts are cached
     """
 
-    def __init__(self, database: Database, trusts: TrustService, size: int) -> None:
+    def __init__(self, database: Database, trusts: Trusts, size: int) -> None:
         self._database = database
         self._trusts = trusts
         self._known: RecentCache[str] = RecentCache(size, _TRUST_CACHE_SECONDS)
@@ -108,6 +108,17 @@ class OwnerTrusts:
             digest = trust.scope.digest
             db.insert(session, trust.id, trust.scope)
             after_commit(session, lambda: self._known.put(digest, trust.id))
+
+    def discard(self, trust: OwnerTrust | None) -> None:
+        """Delete a new trust without a lease; ``climate-manage repair`` finds leftover trusts."""
+        if trust is None or not trust.is_new:
+            return
+        try:
+            self._trusts.delete(trust.id)
+        except _TRUST_ERRORS:
+            LOG.warning(
+                'The trust %s of a lease that was not created stays', trust.id, exc_info=True
+            )
 
     def release(self, lease: model.Lease) -> None:
         """Release the trust of a lease that has ended: retain a shared trust a while, else delete.
@@ -178,11 +189,18 @@ class Provisioned:
     made: list[model.Reservation] = dataclasses.field(default_factory=list)
     reused: set[str] = dataclasses.field(default_factory=set)
 
+    @property
+    def owner_trust(self) -> OwnerTrust:
+        """Return the trust of a new lease."""
+        assert self.trust is not None  # nosec B101 # for mypy: a new lease has a trust
+        return self.trust
+
     def new_lease(self, draft: Draft) -> model.Lease:
         """Return the new lease of a draft with all of this."""
         reservations = model.order_joining((), (each.reservation for each in self.items))
-        trust_id = self.trust.id if self.trust else None
-        lease = dataclasses.replace(draft.lease, trust_id=trust_id, reservations=reservations)
+        lease = dataclasses.replace(
+            draft.lease, trust_id=self.owner_trust.id, reservations=reservations
+        )
         return preparation.add_preparations(lease, self.preparing, draft.now)
 
     def is_lease_of(self, draft: Draft, lease: model.Lease) -> bool:
@@ -202,7 +220,6 @@ class Provisioner:
 
     database: Database
     plugins: Mapping[str, ResourcePlugin]
-    trusts: TrustService
     owner_trusts: OwnerTrusts
 
     def provision(self, context: RequestContext, draft: Draft) -> Provisioned:
@@ -220,7 +237,7 @@ class Provisioner:
                     self._make(context, draft.lease.id, item, done)
         except BaseException:
             self._discard_resources(done)
-            self._delete_trust(done)
+            self.owner_trusts.discard(done.trust)
             raise
         return done
 
@@ -247,16 +264,15 @@ class Provisioner:
                 if present is not None and done.is_lease_of(draft, present):
                     if present.trust_id != done.trust.id:
                         # It was committed with the previous trust, which has been retired since.
-                        self._delete_trust(done)
+                        self.owner_trusts.discard(done.trust)
                     return present
-                self._delete_trust(done)
+                self.owner_trusts.discard(done.trust)
         self._discard_resources(done)
         return None
 
     def replace_trust(self, context: RequestContext, done: Provisioned) -> None:
         """Take another trust of the owner: the present one has been retired."""
-        assert done.trust is not None  # nosec B101 # for mypy: it holds already
-        done.trust = self.owner_trusts.replace(context, done.trust)
+        done.trust = self.owner_trusts.replace(context, done.owner_trust)
 
     def _make(self, context: RequestContext, lease_id: str, item: Item, done: Provisioned) -> None:
         before, plugin = item.reservation, self.plugins[item.reservation.resource_type]
@@ -291,15 +307,3 @@ class Provisioner:
                     resource_id,
                     exc_info=True,
                 )
-
-    def _delete_trust(self, done: Provisioned) -> None:
-        if done.trust is None or not done.trust.is_new:
-            return
-        try:
-            self.trusts.delete(done.trust.id)
-        except _TRUST_ERRORS:
-            LOG.warning(
-                'The trust %s of a lease that was not created stays',
-                done.trust.id,
-                exc_info=True,
-            )

@@ -15,13 +15,14 @@ from oslo_config import cfg
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.cloud.external import ExternalService
+from climate_core.cloud.limits import Limits
 from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.db import history
 from climate_core.db import usage as db
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
-from climate_core.operations.services import ExternalService, LimitsService
 
 #: For how long a create relies on what the last transaction of its project has counted.
 _USAGE_CACHE_SECONDS: Final = 10.0
@@ -33,7 +34,7 @@ class Quota:
 
     conf: cfg.ConfigOpts
     database: Database
-    most: LimitsService
+    most: Limits
     external: ExternalService
 
     def __post_init__(self) -> None:

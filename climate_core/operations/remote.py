@@ -5,7 +5,9 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from climate_core import exceptions
 from climate_core.context import RequestContext
+from climate_core.lease.model import Lease
 
 F = TypeVar('F', bound=Callable[..., Any])
 
@@ -48,6 +50,15 @@ def remote(
 def remote_for_operators(rule: str, *, writes: bool = False) -> Callable[[F], F]:
     """Serve a method of the operations on units that belong to no project."""
     return _mark(Remote(rule, for_operators=True, writes=writes))
+
+
+def check_allowed(context: RequestContext, rule: str, lease: Lease) -> None:
+    """Reject a request that the policy does not allow on the loaded lease.
+
+    :raises climate_core.exceptions.LeaseNotFound: it did not
+    """
+    if not context.may(rule, lease.project_id):
+        raise exceptions.LeaseNotFound(f'Lease {lease.id} was not found.')
 
 
 def list_remote(operations: type) -> Iterator[tuple[str, Callable[..., Any], Remote]]:

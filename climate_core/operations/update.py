@@ -19,6 +19,7 @@ from climate_common import dates, words
 from climate_core import exceptions, policies
 from climate_core.calendar.model import Demand, RetainedAllocation
 from climate_core.concurrency import check_deadline, deadline
+from climate_core.conf.delivery import webhook_rules
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import usage as db_limits
@@ -32,9 +33,10 @@ from climate_core.lease.transitions import Change
 from climate_core.lease.webhook import DEFAULT_RULES
 from climate_core.operations.allocation_service import AllocationService, remaining_period
 from climate_core.operations.draft import check_owner, check_stored_bytes
-from climate_core.operations.draft_builder import check_allowed, check_generation, webhook_rules
+from climate_core.operations.idempotency import check_generation
 from climate_core.operations.pool_forecast import PoolForecast
 from climate_core.operations.quota import Quota, count_added
+from climate_core.operations.remote import check_allowed
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, closed_units
 

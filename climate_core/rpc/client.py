@@ -21,6 +21,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions
 from climate_core.context import RequestContext, RpcSerializer
+from climate_core.operations.create import LeaseCreator
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
 
@@ -105,14 +106,14 @@ class ManagerClient:
         self._ping_seconds = min(_PING_SECONDS, conf.rpc_response_timeout)
         self._alive_until = 0.0
 
-    create_lease = _remote(LeaseOperations.create_lease)
+    create_lease = _remote(LeaseCreator.create_lease)
     check_lease = _remote(LeaseOperations.check_lease)
     find_windows = _remote(LeaseOperations.find_windows)
     update_lease = _remote(LeaseOperations.update_lease)
     delete_lease = _remote(LeaseOperations.delete_lease)
     start_lease = _remote(LeaseOperations.start_lease)
     end_lease = _remote(LeaseOperations.end_lease)
-    add_reservation = _remote(LeaseOperations.add_reservation)
+    add_reservation = _remote(LeaseCreator.add_reservation)
     update_reservation = _remote(LeaseOperations.update_reservation)
     remove_reservation = _remote(LeaseOperations.remove_reservation)
     create_feed = _remote(FeedOperations.create_feed)

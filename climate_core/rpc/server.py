@@ -46,7 +46,9 @@ def create_server(
     )
     # oslo.messaging has registered the option by now.
     most = max(1, made.conf.executor_thread_pool_size // 2)
-    endpoint.reserving = ReservingLimit(most, local_types)
+    reserving = ReservingLimit(most, local_types)
+    for each in (endpoint, *more):
+        each.reserving = reserving
     return made
 
 

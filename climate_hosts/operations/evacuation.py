@@ -23,15 +23,14 @@ from stevedore import driver
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.cloud import errors
+from climate_core.cloud import Cloud, errors
 from climate_core.cloud.connections import Connection
 from climate_core.db.engine import Clock, Database
 from climate_core.lease import model, states
 from climate_core.lease.events import queue
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
-from climate_core.operations.services import UserConnector
-from climate_core.operations.wait_queue import WaitQueue
+from climate_core.operations.queue.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import (
@@ -100,7 +99,7 @@ class EvacuationPlanner:
     conf: cfg.ConfigOpts
     database: Database
     allocation_service: AllocationService
-    cloud: UserConnector | None = None
+    cloud: Cloud | None = None
 
     def __post_init__(self) -> None:
         self._strategy = load_strategy(self.conf.queue.migration_strategy)

@@ -20,14 +20,13 @@ from sqlalchemy import orm
 from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.calendar.model import Access
-from climate_core.cloud import errors
+from climate_core.cloud import Cloud, errors
 from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
 from climate_core.db import allocations
 from climate_core.db.engine import Database
 from climate_core.operations.operator_registration import require_services
 from climate_core.operations.remote import remote_for_operators
-from climate_core.operations.services import ServiceConnector
 from climate_hosts import hosts, lane_providers, nova, placement, policies
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
@@ -53,7 +52,7 @@ class HostOperations:
 
     conf: cfg.ConfigOpts
     database: Database
-    cloud: ServiceConnector
+    cloud: Cloud
     pause: Callable[[float], None] = time.sleep
 
     @remote_for_operators(policies.CREATE, writes=True)

@@ -94,7 +94,9 @@ class LaneWorld:
         shown = {**wanted, 'resource_type': resource_types.api_name(self.plugin.resource_type)}
         validation.check(shown, reservation_schemas.of_plugin(self.kind.plugin), 'reservations[0]')
         body['reservations'] = [wanted]
-        return self.engine.lease(get_id(self.engine.operations.create_lease(self.user, body)))
+        return self.engine.lease(
+            get_id(self.engine.operations.creator.create_lease(self.user, body))
+        )
 
     def restrict(self, number: int) -> None:
         """Have a host in a pool that is for another project."""

@@ -58,7 +58,7 @@ class PromisedWorld:
         body: dict[str, Any] = {'name': start, 'start_date': start, 'end_date': end}
         body |= {'kind': kind} if kind else {}
         body['reservations'] = [self.asks() | values]
-        made = get_id(self.engine.operations.create_lease(self.owner, body))
+        made = get_id(self.engine.operations.creator.create_lease(self.owner, body))
         return self.engine.lease(made)
 
     def started(self, **values: Any) -> model.Lease:

@@ -92,7 +92,7 @@ def test_address_is_shown_at_once_without_a_request_to_neutron(world):
     assert len(statements) <= 14
     dates = {'start_date': '2026-12-01 16:00', 'end_date': '2026-12-01 17:00'}
     values = {'name': 'a', **dates, 'reservations': [world.asks() | {'amount': 2}]}
-    create = world.engine.operations.create_lease
+    create = world.engine.operations.creator.create_lease
     warm = world.engine.statements(lambda: create(world.owner, values))
     # 6 more are COMMIT and what sends the notification (doc/source/contributor/bench.rst).
     assert len(warm) == 8

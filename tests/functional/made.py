@@ -10,7 +10,9 @@ class MadeLeases:
 
     def create_lease(self, project_id, user_id, body):
         """Create a lease, of which the extension is told as well; return its id."""
-        lease_id = get_id(self.world.operations.create_lease(user(project_id, user_id), body))
+        lease_id = get_id(
+            self.world.operations.creator.create_lease(user(project_id, user_id), body)
+        )
         shown = {'id': lease_id, 'name': 'lease', 'status': 'PENDING'}
         dates = {'start_date': '2026-12-01T13:00:00', 'end_date': '2026-12-01T14:00:00'}
         self.lease_service.leases[lease_id] = {**shown, **dates}

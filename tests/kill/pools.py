@@ -9,6 +9,7 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.db import sql, tables
 from climate_core.db.engine import Clock
+from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading
@@ -39,9 +40,9 @@ class Pool:
             stage.database,
             clock,
             plugins,
+            AllocationService(calendar, plugins),
             Trusts(cloud),
-            calendar=calendar,
-            cloud=cloud,
+            cloud,
         )
         self._leases = LeaseOperations(services)
         for name in names:
@@ -56,7 +57,7 @@ class Pool:
         wanted = {'resource_type': 'physical:host', 'min': count}
         body = {'name': 'lease1', 'reservations': [wanted]}
         body.update(start_date=start, end_date='2099-01-01 00:00', **more)
-        lease_id = get_id(self._leases.create_lease(self._alice(), body))
+        lease_id = get_id(self._leases.creator.create_lease(self._alice(), body))
         return leases.read(self.stage.database, lease_id)
 
     def start(self, lease):

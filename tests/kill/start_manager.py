@@ -21,6 +21,7 @@ import sqlalchemy as sa
 
 from climate_core import conf as configuration
 from climate_core import test_hooks
+from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.cmd import manager
@@ -29,6 +30,7 @@ from climate_core.db.engine import Clock, Database
 from climate_core.delivery import webhooks
 from climate_core.engine import start_preparation
 from climate_core.operations import shrink
+from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading, prebuilt_plugin, provisioned_plugin, step_context
@@ -228,7 +230,8 @@ def request(
     """
     context, operations = _of_alice(config, log, token)
     test_hooks.install(Hook(kill, tell))
-    getattr(operations, name)(context, *given)
+    holder = operations.creator if hasattr(operations.creator, name) else operations
+    getattr(holder, name)(context, *given)
 
 
 def create_at_once(
@@ -244,7 +247,7 @@ def create_at_once(
     All of them come while the first one is about to commit.
     """
     context, operations = _of_alice(config, log, token)
-    groups = operations.lease_writer.groups
+    groups = operations.creator.transaction.groups
     come = threading.Event()
 
     class WaitingHook(Hook):
@@ -256,7 +259,9 @@ def create_at_once(
 
     test_hooks.install(WaitingHook(kill, tell))
     threads = [
-        threading.Thread(target=operations.create_lease, args=(context, each), name='create')
+        threading.Thread(
+            target=operations.creator.create_lease, args=(context, each), name='create'
+        )
         for each in given
     ]
     for each in threads:
@@ -282,7 +287,15 @@ def _of_alice(
     # What was not done is undone by the next manager at once.
     shrink.UNDO_SECONDS = 0  # type: ignore[misc]
     _add_points()
-    services = Services(conf, database, Clock(database), plugins, Trusts(cloud))
+    services = Services(
+        conf,
+        database,
+        Clock(database),
+        plugins,
+        AllocationService(Calendar(database), plugins),
+        Trusts(cloud),
+        cloud,
+    )
     return context, LeaseOperations(services)
 
 

@@ -36,7 +36,7 @@ def made(stacks):
 def create(made):
     wanted = {'resource_type': 'virtual:instance', 'server': SERVER}
     body = {'name': 'lease1', **DATES, 'reservations': [wanted]}
-    return get_id(made.operations.create_lease(made.stacks.user(), body))
+    return get_id(made.operations.creator.create_lease(made.stacks.user(), body))
 
 
 def join(made, lease_id, reservation_id, resource_id, trust_id, *service_roles):
@@ -50,7 +50,7 @@ def join(made, lease_id, reservation_id, resource_id, trust_id, *service_roles):
     }
     if service_roles:
         values['amounts'] = {'servers': 1, 'vcpus': 1, 'memory_mb': 512, 'disk_gb': 1}
-    return made.operations.add_reservation(context, lease_id, values)
+    return made.operations.creator.add_reservation(context, lease_id, values)
 
 
 def asked_for(made):
@@ -108,7 +108,7 @@ def test_new_lease_takes_no_server_of_another_reservation(made):
     }
     with pytest.raises(exceptions.InvalidState) as caught:
         body = {'name': 'other', **DATES, 'reservations': [wanted]}
-        made.operations.create_lease(made.stacks.user(), body)
+        made.operations.creator.create_lease(made.stacks.user(), body)
     assert caught.value.field == 'reservations[0].made_for'
 
 

@@ -40,7 +40,7 @@ def report(leased, kind, resource_id, amounts):
     ]
     context = leased.stacks.context('alice', ['service'])
     body = {'id': LEASE, 'name': 'lease', **DATES, 'reservations': items}
-    assert get_id(leased.operations.create_lease(context, body)) == LEASE
+    assert get_id(leased.operations.creator.create_lease(context, body)) == LEASE
 
 
 def compare(leased):
@@ -105,7 +105,9 @@ def test_volume_of_another_project_is_removed_and_amounts_are_corrected(leased):
     assert reservation(leased, foreign).status == 'deleted'
     values = {'resource_type': 'virtual:volume', 'resource_id': own['id']}
     reported = {**values, 'amounts': {'volumes': 1, 'gigabytes': own['size'] + 1}}
-    leased.operations.add_reservation(leased.stacks.context('alice', ['service']), LEASE, reported)
+    leased.operations.creator.add_reservation(
+        leased.stacks.context('alice', ['service']), LEASE, reported
+    )
     compare(leased)
     held = leased.lease(LEASE).live
     (volume,) = (each for each in held if each.resource_id == own['id'])
@@ -140,7 +142,7 @@ def reserve_each(leased, count, lease_of):
             'amounts': OF_SERVER,
         }
         body = {'id': lease_id, 'name': lease_id, **DATES, 'reservations': [item]}
-        leased.operations.create_lease(context, body)
+        leased.operations.creator.create_lease(context, body)
     return {lease_of(number) for number in range(count)}
 
 

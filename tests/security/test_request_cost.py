@@ -63,7 +63,7 @@ def server(**values: Any) -> dict[str, Any]:
 
 
 def create(made: Templated, *items: Mapping[str, Any], **values: Any) -> str:
-    return get_id(made.operations.create_lease(made.stacks.user(), body(*items, **values)))
+    return get_id(made.operations.creator.create_lease(made.stacks.user(), body(*items, **values)))
 
 
 def stored(made: Templated, lease_id: str) -> int:
@@ -90,7 +90,7 @@ def test_aliases_of_a_long_text_are_not_expanded(
     with bounded(CPU_SECONDS, MEBIBYTES):
         answer = made.operations.check_lease(made.stacks.user(), request)
         with pytest.raises(exceptions.BadRequest) as caught:
-            made.operations.create_lease(made.stacks.user(), request)
+            made.operations.creator.create_lease(made.stacks.user(), request)
     assert caught.value.field == f'reservations[0].{field}'
     assert 'those of each alias counted' in answer['refusals'][0]['error_message']
 
@@ -133,7 +133,7 @@ def test_files_of_a_stack_are_bounded_with_its_template(made: Templated) -> None
 
 
 def test_servers_of_a_request_are_compared_with_those_of_a_lease_once(made: Templated) -> None:
-    made.operations.conf.set_override('reservations_per_lease', 1100, group='limits')
+    made.operations.services.conf.set_override('reservations_per_lease', 1100, group='limits')
     held = [server(name=f'held{number}') for number in range(100)]
     create(made, *held, id=LEASE)
     asked = [server(name=f'asked{number}') for number in range(1000)]
@@ -193,7 +193,7 @@ def test_digests_at_rest_need_a_key_to_be_guessed(made: Templated) -> None:
     for each in (conf, made.stacks.conf):
         each.set_override('secret_keys', [first], group=ServerPlugin.resource_type)
     request = body(server(**SECRETS), wanted(), idempotency_key='key')
-    lease_id = get_id(made.operations.create_lease(user, request))
+    lease_id = get_id(made.operations.creator.create_lease(user, request))
     held = made.lease(lease_id)
     at_rest = {each.params[resource_spec.DIGEST_KEY] for each in held.reservations}
     at_rest.add(str(held.request_digest))
@@ -207,12 +207,12 @@ def test_digests_at_rest_need_a_key_to_be_guessed(made: Templated) -> None:
     for keys in ([second, first], [third, second, first]):
         for each in (conf, made.stacks.conf):
             each.set_override('secret_keys', keys, group=ServerPlugin.resource_type)
-        assert get_id(made.operations.create_lease(user, request)) == lease_id
+        assert get_id(made.operations.creator.create_lease(user, request)) == lease_id
         # The same, found by the digest of the reservation alone.
-        made.operations.add_reservation(user, lease_id, server(**SECRETS))
+        made.operations.creator.add_reservation(user, lease_id, server(**SECRETS))
         assert made.lease(lease_id) == held
     other = server(**{**SECRETS, 'adminPass': 'other'})
-    made.operations.add_reservation(user, lease_id, other)
+    made.operations.creator.add_reservation(user, lease_id, other)
     assert len(made.lease(lease_id).reservations) == len(held.reservations) + 1
 
 
@@ -283,10 +283,10 @@ def test_bytes_of_a_lease_count_what_it_has(made: Templated, monkeypatch: Any) -
     large = {'metadata': METADATA}
     lease_id = create(made, server(**large))
     monkeypatch.setattr(limits, 'LEASE_BYTES', stored(made, lease_id) + 1000)
-    made.operations.add_reservation(made.stacks.user(), lease_id, server(name='db'))
+    made.operations.creator.add_reservation(made.stacks.user(), lease_id, server(name='db'))
     again = server(name='other', **large)
     with pytest.raises(exceptions.BadRequest, match='bytes in one lease'):
-        made.operations.add_reservation(made.stacks.user(), lease_id, again)
+        made.operations.creator.add_reservation(made.stacks.user(), lease_id, again)
     assert len(made.lease(lease_id).reservations) == 2
 
 
@@ -311,7 +311,7 @@ def rejected(made: Templated, items: list[Any], dry_run: bool) -> Mapping[str, A
         (found,) = made.operations.check_lease(user, body(*items))['refusals']
         return dict(found)
     with pytest.raises(exceptions.BadRequest) as caught:
-        made.operations.create_lease(user, body(*items, id=LEASE))
+        made.operations.creator.create_lease(user, body(*items, id=LEASE))
     assert made.database.read(leases.find, LEASE) is None
     return dict(caught.value.body)
 

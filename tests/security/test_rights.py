@@ -55,7 +55,7 @@ def foreign_volume(cloud: Leased) -> str:
 
 def lease_of(cloud: Leased, context: RequestContext, *items: Mapping[str, Any]) -> Lease:
     values = {'name': 'n', 'start_date': LATER, 'end_date': END, 'reservations': [*items]}
-    return cloud.lease(get_id(cloud.operations.create_lease(context, values)))
+    return cloud.lease(get_id(cloud.operations.creator.create_lease(context, values)))
 
 
 def dry(cloud: Leased, context: RequestContext, *items: Mapping[str, Any], **more: Any) -> Any:
@@ -96,7 +96,7 @@ def test_only_the_owner_adds_what_runs_with_the_owners_rights(
     context = cloud.stacks.context(other)
     for what, (values, field) in asked(cloud).items():
         with pytest.raises(exceptions.Forbidden, match='a lease of your own') as caught:
-            cloud.operations.add_reservation(context, lease.id, values)
+            cloud.operations.creator.add_reservation(context, lease.id, values)
         assert (what, caught.value.status, caught.value.field) == (what, 403, field)
         told = dry(cloud, context, values, id=lease.id)
         assert (what, told) == (what, [(403, f'reservations[0].{field}')])
@@ -124,7 +124,7 @@ def test_token_with_fewer_roles_than_the_trust_adds_nothing_that_runs_with_it(
     context = delegated(cloud, first, 'other')
     for what, (values, field) in asked(cloud).items():
         with pytest.raises(exceptions.Forbidden, match='a token that has the roles') as caught:
-            cloud.operations.add_reservation(context, lease.id, values)
+            cloud.operations.creator.add_reservation(context, lease.id, values)
         assert (what, caught.value.status, caught.value.field) == (what, 403, field)
         assert f'has the roles {", ".join(sorted(rest))}, with which' in str(caught.value)
         told = dry(cloud, context, values, id=lease.id)
@@ -139,11 +139,11 @@ def test_token_with_the_roles_of_the_trust_adds_to_the_lease(cloud: Leased) -> N
     (trust,) = cloud.stacks.state.trusts.values()
     context = delegated(cloud, *trust['roles'], 'other')
     assert dry(cloud, context, server(), id=lease.id) == []
-    cloud.operations.add_reservation(context, lease.id, server())
+    cloud.operations.creator.add_reservation(context, lease.id, server())
     # A token of the trust itself is not compared.
     context = delegated(cloud)
     context.trust_id = lease.trust_id
-    cloud.operations.add_reservation(context, lease.id, existing(cloud, 'instance'))
+    cloud.operations.creator.add_reservation(context, lease.id, existing(cloud, 'instance'))
     assert len(cloud.lease(lease.id).live) == 2
 
 
@@ -181,7 +181,7 @@ def test_member_cannot_have_a_server_created_with_an_administrators_rights(cloud
     volume_id = foreign_volume(cloud)
     wanted = server(availability_zone=FORCED, **device('volume', volume_id))
     with pytest.raises(exceptions.ClimateError) as caught:
-        cloud.operations.add_reservation(cloud.stacks.context('eve'), lease.id, wanted)
+        cloud.operations.creator.add_reservation(cloud.stacks.context('eve'), lease.id, wanted)
     assert 400 <= caught.value.status < 500
     cloud.look_around(5)
     (made,) = cloud.stacks.state.servers.values()

@@ -11,7 +11,8 @@ from climate_core import exceptions
 from climate_core.cloud import servers
 from climate_core.context import RequestContext
 from climate_core.lease import model
-from climate_core.operations import pool_forecast, server_preemption
+from climate_core.operations import pool_forecast
+from climate_core.operations.preemption import servers as servers_preemption
 from climate_core.plugins import resource_spec
 from climate_core.plugins.base import PollAgain, ReservedResource
 from climate_core.plugins.capabilities import Preemptible, Specified
@@ -147,7 +148,7 @@ class House:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         patch.setitem(pool_forecast._CAPACITY_READERS, SERVER, Hall)  # type: ignore[arg-type]
-        patch.setattr(server_preemption, 'CommonHostCapacity', Hall)
+        patch.setattr(servers_preemption, 'CommonHostCapacity', Hall)
         shown = {'status': 'ACTIVE'}
         patch.setattr(servers, 'get', lambda _conn, _server_id: shown)
         self.time = Time()
@@ -158,7 +159,7 @@ class House:
         self.world.plugins[SERVER] = self.guests
         operations = self.world.operations
         cloud: Any = Service(self.guests)
-        operations.queue.cloud = operations.preemption.servers.cloud = cloud
+        operations.services.cloud = cloud
 
     def lease(
         self, count: int, preemptible: bool = False, project: str = 'project1', **more: Any
@@ -166,7 +167,9 @@ class House:
         wanted = {'name': 'web', 'count': count}
         body = {'name': 'lease', 'start_date': 'now', 'end_date': END, 'preemptible': preemptible}
         body['reservations'] = [{'resource_type': SERVER, 'server': wanted}]
-        lease_id = get_id(self.world.operations.create_lease(user(project), {**body, **more}))
+        lease_id = get_id(
+            self.world.operations.creator.create_lease(user(project), {**body, **more})
+        )
         self.time.forward(seconds=1)
         return str(lease_id)
 

@@ -80,7 +80,9 @@ class Mixed:
     ) -> model.Lease:
         body = {'name': start, 'start_date': start, 'end_date': end, **values}
         made = get_id(
-            self.world.operations.create_lease(user(), {**body, 'reservations': reservations})
+            self.world.operations.creator.create_lease(
+                user(), {**body, 'reservations': reservations}
+            )
         )
         return self.world.lease(made)
 

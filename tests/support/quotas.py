@@ -9,8 +9,9 @@ from climate_core.context import RequestContext
 from climate_core.db import tables
 from climate_core.db import usage as db
 from climate_core.lease import limits, model
+from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
-from climate_core.plugins.base import ReservedResource
+from climate_core.plugins.base import ReservedResource, ResourcePlugin
 from tests.support.world import TYPE, Things, World
 
 LATER = '2026-12-01 20:00'
@@ -69,19 +70,27 @@ class Judge:
 def limit(world: World, **most: int) -> Keystone:
     """Turn the limits on."""
     keystone = Keystone(**most)
-    replace(world, limits=keystone, plugins={TYPE: Servers()})
+    world.operations.quota.most = keystone
+    replace_plugins(world, {TYPE: Servers()})
     return keystone
+
+
+def replace_plugins(world: World, plugins: Mapping[str, ResourcePlugin]) -> None:
+    """Have the operations use other plugins than the engine."""
+    services = dataclasses.replace(
+        world.operations.services,
+        plugins=plugins,
+        allocation_service=AllocationService(world.calendar, plugins),
+    )
+    before = world.operations.quota
+    world.operations = LeaseOperations(services)
+    world.operations.quota.most, world.operations.quota.external = before.most, before.external
 
 
 def judge(world: World) -> Judge:
     made = Judge()
-    replace(world, external=made)
+    world.operations.quota.external = made
     return made
-
-
-def replace(world: World, **parts: Any) -> None:
-    services = dataclasses.replace(world.operations.services, **parts)
-    world.operations = LeaseOperations(services, world.operations.on_write)
 
 
 def nothing_is_left(world: World) -> bool:

@@ -106,7 +106,7 @@ class Hotel:
         body['reservations'] = [{'resource_type': TYPE, 'min': count}]
         # Those of one moment have no order.
         self.world.time.forward(microseconds=1)
-        return get_id(self.world.operations.create_lease(user(project), body))
+        return get_id(self.world.operations.creator.create_lease(user(project), body))
 
     def status(self, *lease_ids: str) -> list[str]:
         return [self.world.lease(each).status for each in lease_ids]

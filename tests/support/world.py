@@ -23,6 +23,7 @@ from climate_core.engine.allocation_release import AllocationReleaser
 from climate_core.engine.claims import Claims
 from climate_core.lease import model
 from climate_core.lease.model import TrustScope
+from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
@@ -168,8 +169,9 @@ class World:
             self.database,
             self.clock,
             self.plugins,
+            AllocationService(self.calendar, self.plugins),
             self.trusts,
-            calendar=self.calendar,
+            None,
         )
         self.operations = LeaseOperations(services)
         self.executor = self.new_executor()
@@ -211,10 +213,12 @@ class World:
     ) -> str:
         body = {'name': 'lease1', 'start_date': start, 'end_date': end, **values}
         body['reservations'] = [self.wanted(t) for t in things]
-        return get_id(self.operations.create_lease(context or user(), body))
+        return get_id(self.operations.creator.create_lease(context or user(), body))
 
     def join(self, lease_id: str, thing: str, context: RequestContext | None = None) -> str:
-        return self.operations.add_reservation(context or user(), lease_id, self.wanted(thing))
+        return self.operations.creator.add_reservation(
+            context or user(), lease_id, self.wanted(thing)
+        )
 
     def owner(self, lease_id: str) -> RequestContext:
         """Return the context of a request of the user who created a lease, if it exists."""
@@ -309,6 +313,7 @@ def configure(url: str, **engine: Any) -> cfg.ConfigOpts:
     conf = config.load([], [])
     conf.set_override('connection', url, group='database')
     conf.set_override('transport_url', 'fake:/')
+    conf.set_override('driver', 'none', group='limits')
     for name, value in engine.items():
         conf.set_override(name, value, group='engine')
     return conf

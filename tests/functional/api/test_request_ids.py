@@ -10,7 +10,8 @@ import webob
 
 from climate_core.db import history
 from climate_core.db.engine import Database
-from climate_core.operations.draft_builder import Draft, DraftBuilder
+from climate_core.operations.create import LeaseCreator
+from climate_core.operations.draft import Draft
 from tests.functional.api import world
 from tests.support.fakes.log_lines import Lines, lines
 
@@ -79,15 +80,15 @@ def test_the_history_has_the_id_of_whom_it_was_made_for(
 def test_the_manager_logs_under_the_ids_of_the_api(
     application: Any, lines: Lines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = logging.getLogger('climate_core.operations.draft_builder')
-    build = DraftBuilder.build_lease
+    log = logging.getLogger('climate_core.operations.create')
+    build = LeaseCreator.read_lease
 
     def loud(*args: Any) -> Draft:
         log.info('making a lease')
         return build(*args)
 
-    monkeypatch.setattr(DraftBuilder, 'build_lease', loud)
+    monkeypatch.setattr(LeaseCreator, 'read_lease', loud)
     response = post(application)
-    [line] = lines.of('climate_core.operations.draft_builder')
+    [line] = lines.of('climate_core.operations.create')
     assert line['context']['global_request_id'] == NOVAS
     assert line['context']['request_id'] == response.headers['x-openstack-request-id']

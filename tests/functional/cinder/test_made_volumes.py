@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Volumes that the lease service makes for a lease, by a real engine in a real cinder."""
 
-import dataclasses
 import pathlib
 from urllib.parse import quote
 
@@ -104,9 +103,7 @@ class MadeVolumes(MadeLeases, LeaseServiceTest):
         plugin = VolumePlugin(self.world.conf, Cloud())
         plugin.now = self.time
         self.world.plugins[VolumePlugin.resource_type] = plugin
-        operations = self.world.operations
-        operations.services = dataclasses.replace(operations.services, cloud=plugin.cloud)
-        operations.lease_writer.cloud = operations.queue.cloud = plugin.cloud
+        self.world.operations.services.cloud = plugin.cloud
         self.lease_service._join = self.join
 
     def join(self, lease_id, body):
@@ -118,7 +115,7 @@ class MadeVolumes(MadeLeases, LeaseServiceTest):
             trust_id=self.world.lease(lease_id).trust_id,
         )
         try:
-            self.world.operations.add_reservation(context, lease_id, body)
+            self.world.operations.creator.add_reservation(context, lease_id, body)
         except exceptions.ClimateError as exc:
             return refusal(exc.status, exc.message)
         return webob.Response(status=201, json_body={'reservation': {'id': lease_id, **body}})

@@ -303,7 +303,7 @@ class LeaseService(fixtures.Fixture):
             **values,
         }
         context = world.user(project=user.project_id, name=user.name)
-        return get_id(self.world.operations.create_lease(context, values))
+        return get_id(self.world.operations.creator.create_lease(context, values))
 
     def reserve(self, caller, kind, resource_id, hints):
         """Reserve a resource as the extensions of nova and cinder do at its creation.
@@ -325,10 +325,10 @@ class LeaseService(fixtures.Fixture):
         context = world.user(project=caller.project_id, name=caller.user_id)
         try:
             if wanted.join:
-                self.world.operations.add_reservation(context, wanted.lease_id, item)
+                self.world.operations.creator.add_reservation(context, wanted.lease_id, item)
             else:
                 lease = {**wanted.lease, 'id': wanted.lease_id, 'reservations': [item]}
-                self.world.operations.create_lease(context, lease)
+                self.world.operations.creator.create_lease(context, lease)
         except exceptions.ClimateError as error:
             raise Refusal(400, f'lease_id: {error}') from None
         return True
@@ -336,7 +336,7 @@ class LeaseService(fixtures.Fixture):
     def join(self, lease_id, item, user=ALICE):
         """Let a resource join a lease, beside heat."""
         context = world.user(project=user.project_id, name=user.name)
-        self.world.operations.add_reservation(context, lease_id, item)
+        self.world.operations.creator.add_reservation(context, lease_id, item)
 
     def leave(self, reservation):
         """Take a resource out of its lease, beside heat."""

@@ -51,7 +51,7 @@ class HostLeasesTest(HostsTest):
         body = {'name': name, 'start_date': start, 'end_date': end}
         body['reservations'] = [{'resource_type': self.TYPE, **wanted}]
         context = user(project or self.api.project_id)
-        return self.world.lease(get_id(self.world.operations.create_lease(context, body)))
+        return self.world.lease(get_id(self.world.operations.creator.create_lease(context, body)))
 
     def settled(self, lease, looks=20, **later):
         """Do what is due, and look again as often as the plugin wants; return the lease."""

@@ -2,7 +2,6 @@
 """The base of the tests of servers that the lease service makes for a lease."""
 
 import base64
-import dataclasses
 import datetime
 
 import fixtures
@@ -114,9 +113,7 @@ class MadeServersTest(MadeLeases, HostsTest):
         self.plugin = ServerPlugin(conf, self.cloud)
         self.plugin.now = self.time
         self.world.plugins[ServerPlugin.resource_type] = self.plugin
-        operations = self.world.operations
-        operations.services = dataclasses.replace(operations.services, cloud=self.cloud)
-        operations.lease_writer.cloud = operations.queue.cloud = self.cloud
+        self.world.operations.services.cloud = self.cloud
         self.lease_service._join = self._join
         # Of glance and neutron nova's fixtures have no HTTP.
         for name, value in {
@@ -134,7 +131,7 @@ class MadeServersTest(MadeLeases, HostsTest):
             trust_id=self.world.lease(lease_id).trust_id,
         )
         try:
-            self.world.operations.add_reservation(context, lease_id, body)
+            self.world.operations.creator.add_reservation(context, lease_id, body)
         except exceptions.ClimateError as exc:
             return refusal(exc.status, exc.message)
         return webob.Response(status=201, json_body={'reservation': {'id': lease_id, **body}})

@@ -8,10 +8,6 @@ from tests.support.world import user
 class ServerPreemptionTest(SmallHostTest):
     """The host has room for two servers."""
 
-    def setUp(self):
-        super().setUp()
-        self.world.operations.preemption.servers.cloud = self.cloud
-
     def owner(self):
         return user(self.api.project_id, 'fake')
 

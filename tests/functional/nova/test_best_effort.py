@@ -55,7 +55,7 @@ class BestEffortTest(HostLeasesTest):
         body = {'name': 'lease', 'duration': '2h', 'kind': 'best_effort', **asked}
         body['reservations'] = [{'resource_type': self.TYPE, **values}]
         context = user(self.api.project_id)
-        return self.world.lease(get_id(self.world.operations.create_lease(context, body)))
+        return self.world.lease(get_id(self.world.operations.creator.create_lease(context, body)))
 
     def went_on(self, lease, looks=20):
         """Look again and again; return the lease as it is when nothing is waited for."""

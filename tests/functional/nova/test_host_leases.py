@@ -228,7 +228,7 @@ class TestHostLeases(HostLeasesTest):
         lease_id = '6f1c2d90-3b7e-4a58-9c04-d1e27b85f3a6'
         body = {'id': lease_id, 'name': 'lease', 'start_date': '2026-12-01 13:00'}
         body |= {'end_date': '2026-12-01 14:00', 'may_join': True}
-        create = self.world.operations.create_lease
+        create = self.world.operations.creator.create_lease
         for asked, had in ((1, 1), (2, 2), (2, 2), (1, 2)):
             hosts = [{'resource_type': self.TYPE, 'min': 1}] * asked
             assert get_id(create(user(), {**body, 'reservations': hosts})) == lease_id

@@ -28,7 +28,7 @@ class KindsTest(HostLeasesTest):
         body = {'name': kind, 'duration': '2h', 'kind': kind, **values}
         body['reservations'] = list(reservations)
         context = user(self.api.project_id)
-        return self.world.lease(get_id(self.world.operations.create_lease(context, body)))
+        return self.world.lease(get_id(self.world.operations.creator.create_lease(context, body)))
 
     def is_entered(self, lease):
         """Tell whether a server comes to the host by a lease."""

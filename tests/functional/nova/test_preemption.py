@@ -22,7 +22,7 @@ class TestPreemption(HostLeasesTest):
         body['reservations'] = [{'resource_type': self.TYPE, **wanted}]
         context = user(self.api.project_id)
         lease_id = get_id(
-            self.world.operations.create_lease(context, {**body, 'preemptible': True})
+            self.world.operations.creator.create_lease(context, {**body, 'preemptible': True})
         )
         lease = self.settled(self.world.lease(lease_id))
         made = [self.inside(lease)[0] for _ in range(servers)]

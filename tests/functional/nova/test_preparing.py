@@ -57,7 +57,7 @@ class TestCost(PreparingTest):
     def test_start_needs_two_requests_for_each_host(self):
         lease, requests = self.start(self.prepared(min=1))
         assert requests == ['GET', 'PUT']
-        self.world.operations.conf.set_override('prepare_seconds', 60, group=self.TYPE)
+        self.world.operations.services.conf.set_override('prepare_seconds', 60, group=self.TYPE)
         lease = self.lease_hosts('2026-12-01 14:00', '2026-12-01 15:00', min=10, name='all')
         self.world.run_until_idle(minutes=59)
         lease, requests = self.start(lease)

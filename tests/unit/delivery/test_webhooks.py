@@ -15,12 +15,12 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import orm
 
+from climate_core.conf.delivery import webhook_rules
 from climate_core.db import history, leases, outbox, store, tables
 from climate_core.delivery import webhooks
 from climate_core.delivery.webhooks import WebhookSender
 from climate_core.lease import model, transitions
 from climate_core.lease.history import Cause
-from climate_core.operations.draft_builder import webhook_rules
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Got, Receiver
 from tests.support.stopping import stop

@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from climate_core.lease import model
+from climate_core.operations.create import LeaseCreator
 from climate_core.operations.leases import LeaseOperations
 from climate_core.repair import lost_resources
 from tests.unit.engine.contract_world import THINGS, ContractWorld
@@ -112,7 +113,7 @@ def paint(asker: Asker) -> None:
 def join(asker: Asker) -> None:
     thing = asker.data.draw(st.sampled_from([None, None, *THINGS])) or asker.world.fresh()
     values = asker.world.wanted(thing)
-    done = asker.ask(LeaseOperations.add_reservation, asker.lease_id, values)
+    done = asker.ask(LeaseCreator.add_reservation, asker.lease_id, values)
     assert done is None or done in {r.id for r in asker.lease.live}
 
 

@@ -15,8 +15,9 @@ from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.cloud import servers
-from climate_core.operations import pool_forecast, server_preemption
-from climate_core.operations.leases import LeaseOperations
+from climate_core.operations import pool_forecast
+from climate_core.operations.create import LeaseCreator
+from climate_core.operations.preemption import servers as servers_preemption
 from climate_core.plugins.common_pool.server_placement import RunningServer
 from tests.support.created import get_id
 from tests.support.world import TYPE, user
@@ -75,7 +76,7 @@ class Users(RuleBasedStateMachine):
             mock.patch.object(uuidutils, 'generate_uuid', ids.__next__),
             mock.patch.dict(pool_forecast._CAPACITY_READERS, {MADE: Boundless}),
             mock.patch.object(pool_forecast, 'read_server_demands', _read_servers),
-            mock.patch.object(server_preemption, 'CommonHostCapacity', FullHost),
+            mock.patch.object(servers_preemption, 'CommonHostCapacity', FullHost),
             mock.patch.object(servers, 'get', return_value={'status': 'ACTIVE'}),
         ):
             self.patches.enter_context(patch)
@@ -225,7 +226,7 @@ class Users(RuleBasedStateMachine):
         self.made.append((values, self._create(values, death) or ''))
 
     def _create(self, values: dict[str, Any], death: int | None) -> str | None:
-        created = self.ask(LeaseOperations.create_lease, values, death=death)
+        created = self.ask(LeaseCreator.create_lease, values, death=death)
         found = created and get_id(created)
         if found and found not in self.leases:
             self.leases.append(found)
@@ -278,7 +279,10 @@ class Users(RuleBasedStateMachine):
         if death is not None:
             self.world.arm(statements=death)
         try:
-            answer = function(self.world.operations, user(own_token=True), *args)
+            holder = self.world.operations
+            if function.__qualname__.startswith(LeaseCreator.__name__):
+                holder = holder.creator
+            answer = function(holder, user(own_token=True), *args)
         except (exceptions.ClimateError, Killed) as exc:
             answer = exc
         finally:

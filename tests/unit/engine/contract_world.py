@@ -141,13 +141,13 @@ class ContractWorld(World):
         self.made = MadeThings(self.ledger, self.fresh, self._is_held)
         self.plugins[MADE] = self.made
         cloud = mock.Mock(spec=['service', 'user'], service=lambda: self.made)
-        self.operations.queue.cloud = self.operations.preemption.servers.cloud = cloud
+        self.operations.services.cloud = cloud
         self.conf.register_opts(ServerPlugin.options, group=MADE)
         self.conf.set_override('retry_interval', 60, group='queue')
         self.conf.set_override('max_retries', 3, group='queue')
         room: Any = InstantEvacuation(self)
         self.operations.host_evacuation = room
-        self.operations.lease_writer.evacuation_planner = room
+        self.operations.creator.planner = self.operations.creator.transaction._planner = room
         self.executor = self.new_executor()
         self.ledger.look = self._look
         self._dead = False

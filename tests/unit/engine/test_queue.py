@@ -5,7 +5,7 @@ import pytest
 
 from climate_core.db import calendar, events, reservations
 from climate_core.db.engine import signal
-from climate_core.engine.scheduler import QueueWorker
+from climate_core.operations.queue.wait_queue import QueueWorker
 from tests.support.world import World
 
 
@@ -25,14 +25,15 @@ def naps(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_idle_queue_costs_one_statement_at_the_start_and_then_none(
     world: World, naps: list[float]
 ) -> None:
-    worker = QueueWorker(world.database, world.operations.queue.grant_waiting)
+    worker = QueueWorker(world.operations.queue)
     assert len(world.statements(worker._run)) == 1
     assert naps == [0.0, 3600.0]
 
 
 def test_it_sleeps_until_the_next_lease_has_enough(world: World, naps: list[float]) -> None:
-    QueueWorker(world.database, lambda: 7200.5)._run()
-    QueueWorker(world.database, lambda: 12.5)._run()
+    for seconds in (7200.5, 12.5):
+        world.operations.queue.grant_waiting = lambda seconds=seconds: seconds
+        QueueWorker(world.operations.queue)._run()
     assert naps == [0.0, 3600.0, 0.0, 12.5]
 
 
@@ -40,7 +41,7 @@ def test_it_sleeps_until_the_next_lease_has_enough(world: World, naps: list[floa
 def test_it_is_looked_at_when_something_is_freed_or_begins_to_wait(
     world: World, freed: str
 ) -> None:
-    worker = QueueWorker(world.database, lambda: None)
+    worker = QueueWorker(world.operations.queue)
     assert not worker._nudged
     world.database.write(signal, freed)
     assert worker._nudged

@@ -93,7 +93,7 @@ class Loop:
             for name in things
         ]
         body = {'name': 'lease', 'start_date': 'now', 'end_date': NEVER, 'reservations': wanted}
-        return get_id(self.world.operations.create_lease(user(), body))
+        return get_id(self.world.operations.creator.create_lease(user(), body))
 
     def start_of(self, lease_id: str) -> model.Event:
         (found,) = self.world.lease(lease_id).events_of(model.START)

@@ -61,7 +61,7 @@ def change(world: World, plugin: type[LanePlugin]) -> Change:
         wanted = {'resource_type': plugin.resource_type, **one, 'names': name}
         body = {'name': str(uuid.uuid4()), 'start_date': f'2026-12-01 {start}'}
         body |= {'end_date': f'2026-12-01 {end}', 'reservations': [wanted]}
-        return get_id(world.operations.create_lease(user(), body))
+        return get_id(world.operations.creator.create_lease(user(), body))
 
     def change(start: str, others: Others, values: dict[str, Any]) -> list[str]:
         lease_id = lease('cn1', start, '15:00')

@@ -178,7 +178,7 @@ def test_a_lease_may_reserve_things_of_several_types(world: World) -> None:
         'duration': 60,
         'reservations': [world.wanted(each) for each in 'cab'],
     }
-    lease_id = get_id(world.operations.create_lease(user(), body))
+    lease_id = get_id(world.operations.creator.create_lease(user(), body))
     lease = world.database.read(leases.get, lease_id)
     assert [r.resource_id for r in lease.reservations] == ['c', 'a', 'b']
     assert lease.end_date - lease.start_date == datetime.timedelta(minutes=1)

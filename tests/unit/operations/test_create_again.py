@@ -224,5 +224,7 @@ def test_a_type_that_is_not_known(world: World) -> None:
     other = {'resource_type': 'other', 'resource_id': 'c'}
     body = {'id': ID, 'name': 'lease1', 'end_date': '2026-12-01 14:00'}
     with pytest.raises(exceptions.UnknownResourceType):
-        world.operations.create_lease(user(), body | {'reservations': [world.wanted('b'), other]})
+        world.operations.creator.create_lease(
+            user(), body | {'reservations': [world.wanted('b'), other]}
+        )
     assert _held(world) == ['a']

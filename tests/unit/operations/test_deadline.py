@@ -77,7 +77,7 @@ def test_request_stops_between_its_items(world: World, clock: Clock, dry_run: bo
     body = {'name': 'x', 'start_date': 'now', 'end_date': '2026-12-01 14:00'}
     body['reservations'] = [world.wanted(each) for each in NAMES]  # type: ignore[assignment]
     operations = world.operations
-    ask = operations.check_lease if dry_run else operations.create_lease
+    ask = operations.check_lease if dry_run else operations.creator.create_lease
     with (
         concurrency.deadline(clock.now + 3),
         pytest.raises(exceptions.ServiceUnavailable, match=STOPPED),

@@ -167,7 +167,7 @@ def test_a_key_that_was_used(world: World) -> None:
     }
     assert world.operations.check_lease(user(), body)['granted']
 
-    world.operations.create_lease(user(), body)
+    world.operations.creator.create_lease(user(), body)
     assert world.operations.check_lease(user(), body)['granted']
     other = world.operations.check_lease(user(), body | {'name': 'x'})
     assert _refused(other) == [('lease.idempotency_conflict', 'Idempotency-Key')]

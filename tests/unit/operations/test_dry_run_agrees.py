@@ -38,7 +38,7 @@ def _dry(world: World, project: str, body: dict[str, Any]) -> tuple[bool, str]:
 
 def _real(world: World, project: str, body: dict[str, Any]) -> tuple[bool, str]:
     try:
-        world.operations.create_lease(user(project), body)
+        world.operations.creator.create_lease(user(project), body)
     except exceptions.ClimateError as error:
         return False, error.code
     return True, ''

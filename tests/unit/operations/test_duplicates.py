@@ -8,7 +8,7 @@ from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import model, request
-from climate_core.operations import idempotent_create
+from climate_core.operations import idempotency
 from climate_core.operations.draft import Draft, Item
 from tests.unit.lease import samples
 
@@ -35,7 +35,7 @@ def test_repeated_request_is_the_same_lease_though_now_is_another_time(values, l
     lease = dataclasses.replace(
         samples.lease(), name='lease1', start_date=first.start, end_date=first.end
     )
-    assert idempotent_create.is_same_lease(read(NOON + later, **values), lease)
+    assert idempotency.is_same_lease(read(NOON + later, **values), lease)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_request_for_another_time_is_another_lease(values) -> None:
     lease = dataclasses.replace(
         samples.lease(), name='lease1', start_date=first.start, end_date=first.end
     )
-    assert not idempotent_create.is_same_lease(read(NOON, **values), lease)
+    assert not idempotency.is_same_lease(read(NOON, **values), lease)
 
 
 def test_floating_ip_that_another_lease_has_is_refused_by_its_name_in_the_api() -> None:
@@ -61,6 +61,6 @@ def test_floating_ip_that_another_lease_has_is_refused_by_its_name_in_the_api() 
     draft = Draft(samples.lease(), (Item(asked, {}, 'reservations[0]'),), NOON)
     context = RequestContext(project_id=holder.project_id)
     with pytest.raises(exceptions.ResourceReserved) as caught:
-        idempotent_create.check_unreserved(context, draft, {asked.key: holder})
+        idempotency.check_unreserved(context, draft, {asked.key: holder})
     assert f'virtual:floatingip fip1 is already reserved by lease {holder.id}' in str(caught.value)
     assert caught.value.field == 'reservations[0].resource_id'

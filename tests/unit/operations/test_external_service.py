@@ -14,7 +14,6 @@ from tests.support.quotas import (
     judge,
     limit,
     nothing_is_left,
-    replace,
 )
 from tests.support.world import Time, World, at
 
@@ -78,7 +77,7 @@ def test_a_lease_that_is_changed_while_it_is_asked_about(world: World) -> None:
             self.on_update = False
             world.update(lease_id, name='other')
 
-    replace(world, external=Slow())
+    world.operations.quota.external = Slow()
     with pytest.raises(exceptions.GenerationConflict):
         world.update(lease_id, end_date=LATER)
     assert world.lease(lease_id).end_date == at('2026-12-01 14:00')

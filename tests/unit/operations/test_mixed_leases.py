@@ -84,6 +84,6 @@ def test_addition_that_is_not_free_leaves_the_lease_as_it_was(
     mixed.lease(LATER, END, [a_network()])
     lease = mixed.lease(LATER, END, [some_hosts()])
     with pytest.raises(exceptions.NotEnough) as caught:
-        mixed.world.operations.add_reservation(user(), lease.id, added)
+        mixed.world.operations.creator.add_reservation(user(), lease.id, added)
     assert caught.value.field == field
     assert mixed.world.lease(lease.id) == lease

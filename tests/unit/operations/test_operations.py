@@ -56,7 +56,7 @@ def test_before_end_can_be_off_or_chosen(world: World) -> None:
 def test_refused_create_leaves_nothing(world: World, values: dict[str, Any], field: str) -> None:
     body = {'name': 'lease1', 'end_date': '2026-12-01 14:00'} | values
     with pytest.raises(exceptions.BadRequest) as caught:
-        world.operations.create_lease(user(), body)
+        world.operations.creator.create_lease(user(), body)
     assert caught.value.field == field
     assert world.database.read(listing.read_page, listing.LeaseQuery()) == ([], False)
     assert world.trusts.present == set()

@@ -3,6 +3,7 @@
 
 import uuid
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import pytest
@@ -54,7 +55,7 @@ def ask(any_world: World, request: Any) -> Callable[..., Any]:
         wanted = {'resource_type': plugin.resource_type, **WANTED[plugin], **more}
         body = {'name': str(uuid.uuid4()), 'start_date': 'now', 'duration': '2h'}
         body['reservations'] = [wanted]
-        return getattr(any_world.operations, operation)(context, body)
+        return attrgetter(operation)(any_world.operations)(context, body)
 
     return ask
 
@@ -64,7 +65,7 @@ def lease(any_world: World, ask: Callable[..., Any]) -> Lease:
     """Leases one host, or all the room on one, and tells which."""
 
     def lease(*whose: str, **more: Any) -> set[str]:
-        lease_id = get_id(ask('create_lease', *whose, **more))
+        lease_id = get_id(ask('creator.create_lease', *whose, **more))
         (reservation,) = any_world.lease(lease_id).reservations
         return {each.unit['hypervisor_hostname'] for each in reservation.allocations}
 

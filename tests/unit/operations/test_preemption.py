@@ -183,7 +183,7 @@ def test_what_is_given_up_first_is_in_the_usage_too(hotel: Hotel) -> None:
     lease_id = book(hotel, 'running', preemptible=True, start_date='now')
     world.run_until_idle()
     second = {'resource_type': TYPE, 'min': 1}
-    world.operations.add_reservation(user(), lease_id, second)
+    world.operations.creator.add_reservation(user(), lease_id, second)
     world.run_until_idle()
     other = book(hotel, 'other', 2, start_date='now')
     _, two = world.lease(lease_id).reservations
@@ -249,7 +249,7 @@ def test_nothing_else_joins_a_preemptible_lease(hotel: Hotel, running: str) -> N
     world.plugins['test:suite'] = Suites()
     with pytest.raises(exceptions.BadRequest, match='cannot be given up'):
         wanted = {'resource_type': 'test:suite', 'min': 1}
-        world.operations.add_reservation(user(), running, wanted)
+        world.operations.creator.add_reservation(user(), running, wanted)
 
 
 def test_waiting_ends_with_the_lease(hotel: Hotel) -> None:

@@ -16,7 +16,7 @@ from climate_core.db import leases
 from climate_core.lease import model
 from climate_core.plugins.base import PollAgain, ReservedResource
 from climate_core.plugins.capabilities import LeaseManaged, Prepared
-from tests.support.quotas import limit, replace
+from tests.support.quotas import limit, replace_plugins
 from tests.support.world import TYPE, Things, Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
@@ -93,7 +93,7 @@ def crafts(world: World) -> Crafts:
 
 def limited(world: World, **most: int) -> None:
     limit(world, **most)
-    replace(world, plugins=world.plugins)
+    replace_plugins(world, world.plugins)
 
 
 def preparations(world: World, lease_id: str) -> list[str]:
@@ -258,7 +258,7 @@ def test_a_join_that_is_refused_in_the_end(world: World, crafts: Crafts) -> None
     lease_id = world.create('a')
     crafts.meanwhile = lambda: world.update(lease_id, name='new')
     with pytest.raises(exceptions.GenerationConflict):
-        world.operations.add_reservation(
+        world.operations.creator.add_reservation(
             user(), lease_id, world.wanted('b'), world.lease(lease_id).generation
         )
     assert crafts.discarded == ['made-b']

@@ -8,17 +8,16 @@ import pytest
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
+from climate_core.cloud.limits import Limits
 from climate_core.db import tables
 from climate_core.db import usage as db
 from climate_core.lease import model
-from climate_core.operations.services import NoLimits
 from tests.support.quotas import (
     LATER,
     Judge,
     judge,
     limit,
     nothing_is_left,
-    replace,
     used,
 )
 from tests.support.world import Time, World, at, user
@@ -160,7 +159,7 @@ def test_create_while_keystone_is_away_is_unavailable(world: World) -> None:
 def test_nothing_is_asked_while_it_is_off(world: World) -> None:
     external = Judge()
     external.on_create = external.on_update = external.on_end = False
-    replace(world, limits=NoLimits(), external=external)
+    world.operations.quota.external = external
     # As in test_statements.py.
     assert len(world.statements(lambda: world.create('a'))) == 5
     assert not external.creates
@@ -177,7 +176,7 @@ def test_limits_cost_the_same_statements_for_any_number(world: World) -> None:
     lease_id = world.create(*many, end=LATER)
     assert len(world.statements(lambda: world.create('b'))) == 5 + 2
     joins = len(world.statements(lambda: world.join(lease_id, 'c')))
-    replace(world, limits=NoLimits())
+    world.operations.quota.most = Limits(world.conf, None)
     assert joins == len(world.statements(lambda: world.join(lease_id, 'd'))) + 1 + 2
 
 
@@ -273,7 +272,7 @@ def test_one_of_two_creates_at_once_gets_the_last_place(
             connection.execute(tables.PROJECTS.delete())
     # Both wait for each other between the first look and the transaction.
     both = threading.Barrier(2, timeout=30)
-    ask = any_world.operations.external
+    ask = any_world.operations.quota.external
 
     class Meet(Judge):
         def check_create(self, lease: model.Lease) -> None:
@@ -283,7 +282,7 @@ def test_one_of_two_creates_at_once_gets_the_last_place(
             both.wait()
 
     assert not ask.on_create
-    replace(any_world, external=Meet())
+    any_world.operations.quota.external = Meet()
     results: list[str] = []
 
     def run(way: str, thing: str) -> None:
@@ -313,7 +312,7 @@ def test_a_commit_whose_answer_was_lost(world: World, monkeypatch: pytest.Monkey
 
     def lost(function: Any, *args: Any, **kw: Any) -> Any:
         write(function, *args, **kw)
-        if function == world.operations.lease_writer.persist:
+        if function == world.operations.creator.transaction.persist:
             # What the next attempt of the retry does.
             return write(function, *args, **kw)
         raise db_exc.DBConnectionError
@@ -326,15 +325,15 @@ def test_a_commit_whose_answer_was_lost(world: World, monkeypatch: pytest.Monkey
 
 def test_reservations_that_join_concurrently_are_limited(world: World) -> None:
     lease_id, operations = world.create('a'), world.operations
-    operations.conf.set_override('reservations_per_lease', 2, group='limits')
+    operations.services.conf.set_override('reservations_per_lease', 2, group='limits')
     owner = world.owner(lease_id)
     drafts = [
-        operations.builder.build_reservation(owner, lease_id, world.wanted(thing), None)
+        operations.creator.read_reservation(owner, lease_id, world.wanted(thing), None)
         for thing in 'bc'
     ]
-    operations.lease_writer.write_draft(owner, drafts[0])
+    operations.creator.write_draft(owner, drafts[0])
     with pytest.raises(exceptions.BadRequest) as late:
-        operations.lease_writer.write_draft(owner, drafts[1])
+        operations.creator.write_draft(owner, drafts[1])
     with pytest.raises(exceptions.BadRequest) as early:
         world.join(lease_id, 'd')
     assert late.value.body == early.value.body

@@ -34,7 +34,7 @@ def world(world: World) -> World:
 
 
 def _create(world: World, **values: Any) -> Any:
-    return world.operations.create_lease(user(), {**LEASE, **values})
+    return world.operations.creator.create_lease(user(), {**LEASE, **values})
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_create_of_hosts_takes_the_same_statements_for_any_number(
     counts = []
     for least in (1, 1, 5):
         values = {**body, 'reservations': [{**wanted, 'min': least}]}
-        create = functools.partial(world.operations.create_lease, user(), values)
+        create = functools.partial(world.operations.creator.create_lease, user(), values)
         counts.append(len(world.statements(create)))
     # Until the first one nothing is in memory.
     assert counts[1:] == [8, 8]

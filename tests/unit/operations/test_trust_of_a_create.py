@@ -90,11 +90,11 @@ def test_another_manager_took_the_last_host_meanwhile(world: World) -> None:
         each.conf.register_opts(HostPlugin.options, group=kind)
         each.plugins[kind] = HostPlugin(each.conf, cast(Cloud, None))
         each.calendar.refresh()
-    other.operations.create_lease(user(), body)
+    other.operations.creator.create_lease(user(), body)
     with pytest.raises(exceptions.NotEnough):
-        world.operations.create_lease(user(), body)
+        world.operations.creator.create_lease(user(), body)
     assert (world.trusts.made, world.trusts.present) == (1, set())
     # It knows by now.
     with pytest.raises(exceptions.NotEnough):
-        world.operations.create_lease(user(), body)
+        world.operations.creator.create_lease(user(), body)
     assert world.trusts.made == 1

@@ -256,7 +256,10 @@ def test_what_is_held_already_cannot_wait(hotel: Hotel) -> None:
 def test_the_kind_follows_from_the_resources(hotel: Hotel) -> None:
     world = hotel.world
     body = {'name': 'l', 'duration': '1h', 'reservations': [{'resource_type': TYPE}]}
-    assert world.lease(get_id(world.operations.create_lease(user(), body))).kind == 'scheduled'
+    assert (
+        world.lease(get_id(world.operations.creator.create_lease(user(), body))).kind
+        == 'scheduled'
+    )
     assert world.lease(world.create('thing1')).kind == 'immediate'
 
 

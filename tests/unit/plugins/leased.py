@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leases of stacks and their members, with a real engine in front of the fake cloud."""
 
+import dataclasses
+
 from climate_core.operations.leases import LeaseOperations
-from climate_core.operations.services import Services
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
@@ -27,7 +28,7 @@ class Leased(World):
             made = plugin(stacks.conf, stacks.cloud)
             made.now = self.time
             self.plugins[plugin.resource_type] = made
-        services = Services(self.conf, self.database, self.clock, self.plugins, self.trusts)
+        services = dataclasses.replace(self.operations.services, trusts=self.trusts)
         self.operations = LeaseOperations(services)
         self.executor = self.new_executor()
 
@@ -45,7 +46,7 @@ class Leased(World):
             items += [{**self._item(m), 'stack_id': stack['id'], **own} for m in stack['members']]
         items += [self._item(each) for each in alone]
         body = {'name': 'lease1', 'start_date': 'now', 'end_date': END, 'reservations': items}
-        return get_id(self.operations.create_lease(self.stacks.user(), body))
+        return get_id(self.operations.creator.create_lease(self.stacks.user(), body))
 
     def _item(self, resource_id):
         kind = 'volume' if resource_id in self.stacks.state.volumes else 'instance'

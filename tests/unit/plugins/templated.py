@@ -36,7 +36,7 @@ class Templated(Leased):
     def made(self, *items, start=START, end=END, **values):
         """Make a lease of such reservations."""
         body = {'name': 'lease1', 'start_date': start, 'end_date': end, 'reservations': items}
-        return get_id(self.operations.create_lease(self.stacks.user(), {**body, **values}))
+        return get_id(self.operations.creator.create_lease(self.stacks.user(), {**body, **values}))
 
     def held(self, **values):
         """Make a lease whose stack is filled."""
@@ -66,7 +66,7 @@ class Templated(Leased):
 
     def joined(self, lease_id, **values):
         user = self.stacks.user()
-        return self.operations.add_reservation(user, lease_id, wanted(**values))
+        return self.operations.creator.add_reservation(user, lease_id, wanted(**values))
 
     def member(self, lease_id, status):
         """Let a server of the stack join, as Nova does; return its id."""
@@ -74,7 +74,7 @@ class Templated(Leased):
         server = nova.add(self.state)
         stack['members'].append(server['id'])
         values = {**self._item(server['id']), 'stack_id': stack['id'], 'on_end': 'delete'}
-        self.operations.add_reservation(self.stacks.user(), lease_id, values)
+        self.operations.creator.add_reservation(self.stacks.user(), lease_id, values)
         server['status'] = status
         return server['id']
 

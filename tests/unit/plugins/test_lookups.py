@@ -2,6 +2,7 @@
 """How many requests to other services one request of a user causes."""
 
 import collections
+from operator import attrgetter
 
 import pytest
 
@@ -42,16 +43,16 @@ def sent(made, function, *args):
     return collections.Counter(path for path in paths if '/flavors/' in path)
 
 
-@pytest.mark.parametrize('way', ['create_lease', 'check_lease'])
+@pytest.mark.parametrize('way', ['creator.create_lease', 'check_lease'])
 def test_equal_lookups_of_a_request_are_sent_once(made, way):
     wanted = [item(number, f'flavor{number % 2}') for number in range(20)]
-    found = sent(made, getattr(made.operations, way), request(wanted))
+    found = sent(made, attrgetter(way)(made.operations), request(wanted))
     assert len(found) == 2
     # Once with the rights of the user, and perhaps once with those of the service.
     assert max(found.values()) <= 2
 
 
-@pytest.mark.parametrize('way', ['create_lease', 'check_lease'])
+@pytest.mark.parametrize('way', ['creator.create_lease', 'check_lease'])
 def test_zone_and_networks_are_asked_for_once_and_only_if_they_are_named(made, way):
     """Each of Nova, Neutron and Cinder is asked with the rights of the user."""
     named = {'availability_zone': 'nova', 'networks': 'auto'}
@@ -66,7 +67,7 @@ def test_zone_and_networks_are_asked_for_once_and_only_if_they_are_named(made, w
             items += [{'resource_type': 'virtual:volume', 'volume': volume}] * (more is named)
         requests = made.stacks.state.requests
         before = len(requests)
-        getattr(made.operations, way)(made.stacks.user(), request(items))
+        attrgetter(way)(made.operations)(made.stacks.user(), request(items))
         asked = [path for _, path, _ in requests[before:]]
         watched = ('os-availability-zone', '/networks', '/ports')
         counts.append({each: sum(each in path for path in asked) for each in watched})
@@ -82,12 +83,12 @@ def test_next_request_looks_again(made):
 
 
 def test_distinct_lookups_of_a_request_are_bounded(made):
-    made.operations.conf.set_override('lookups_per_request', 5, group='limits')
+    made.operations.services.conf.set_override('lookups_per_request', 5, group='limits')
     wanted = request([item(number, f'flavor{number}') for number in range(30)])
     requests = made.stacks.state.requests
     before = len(requests)
     with pytest.raises(exceptions.BadRequest) as caught:
-        made.operations.create_lease(made.stacks.user(), wanted)
+        made.operations.creator.create_lease(made.stacks.user(), wanted)
     assert caught.value.field == 'reservations'
     assert 'more than 5 requests to other services' in caught.value.message
     assert len([path for _, path, _ in requests[before:] if '/flavors/' in path]) <= 5

@@ -49,7 +49,9 @@ def item(**server):
 
 
 def create(made, *items, **values):
-    return get_id(made.operations.create_lease(made.stacks.user(), request(*items, **values)))
+    return get_id(
+        made.operations.creator.create_lease(made.stacks.user(), request(*items, **values))
+    )
 
 
 def names(made):
@@ -155,7 +157,7 @@ def test_request_that_is_repeated_makes_no_more(made):
 def test_join_adds_servers_to_a_lease_that_runs(made):
     lease_id = create(made, start_date='now')
     made.run_for(lease_id, 'ACTIVE')
-    made.operations.add_reservation(made.stacks.user(), lease_id, item(name='db', count=2))
+    made.operations.creator.add_reservation(made.stacks.user(), lease_id, item(name='db', count=2))
     made.look_around(5)
     lease = made.lease(lease_id)
     assert (lease.status, {each.status for each in lease.reservations}) == ('ACTIVE', {'active'})
@@ -174,7 +176,7 @@ def test_one_without_room_takes_no_other_request_along(made):
     lease_id = create(made)
     made.look_around(1)
     big = item(name='big', flavorRef='none', count=2)
-    made.operations.add_reservation(made.stacks.user(), lease_id, big)
+    made.operations.creator.add_reservation(made.stacks.user(), lease_id, big)
     made.look_around(10)
     lease = made.lease(lease_id)
     assert [each.status for each in lease.reservations] == ['pending', 'error', 'error']
@@ -193,7 +195,7 @@ def test_server_of_a_user_with_the_hint_of_another_reservation_does_not_join(mad
     other = nova.add(made.stacks.state)['id']
     joining = {'resource_type': 'virtual:instance', 'resource_id': other}
     with pytest.raises(exceptions.InvalidState):
-        made.operations.add_reservation(
+        made.operations.creator.add_reservation(
             made.stacks.user(), lease_id, {**joining, 'made_for': reservation.id}
         )
 

@@ -5,8 +5,6 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.lease import views
-from climate_core.operations.leases import LeaseOperations
-from climate_core.operations.services import Services
 from tests.support.fakes import flavors, hypervisors
 from tests.support.kinds import kind_cell
 from tests.support.stacks import EMPTY
@@ -31,11 +29,7 @@ def small(stacks):
     flavors.add(stacks.state, id='small')
     hypervisors.add(stacks.state, memory_mb=512 + 2 * 512)
     made = Templated(stacks)
-    services = Services(
-        made.conf, made.database, made.clock, made.plugins, made.trusts, cloud=stacks.cloud
-    )
-    made.operations = LeaseOperations(services)
-    made.executor = made.new_executor()
+    made.operations.services.cloud = stacks.cloud
     yield made
     made.database.dispose()
 

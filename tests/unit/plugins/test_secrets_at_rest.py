@@ -51,7 +51,7 @@ def create(made):
         'webhook': {'url': URL, 'secret': SIGNED},
         'reservations': [{'resource_type': 'virtual:instance', 'server': server}],
     }
-    return get_id(made.operations.create_lease(made.stacks.user(), request))
+    return get_id(made.operations.creator.create_lease(made.stacks.user(), request))
 
 
 def stored(made, *names):
@@ -127,7 +127,7 @@ def create_plain(made):
             }
         ],
     }
-    return get_id(made.operations.create_lease(made.stacks.user(), request))
+    return get_id(made.operations.creator.create_lease(made.stacks.user(), request))
 
 
 def test_missing_key_hides_secrets_and_loses_nothing(made, caplog):
@@ -176,7 +176,7 @@ def test_volume_is_not_created_without_metadata_that_no_key_opens(made):
         'end_date': END,
         'reservations': [{'resource_type': 'virtual:volume', 'volume': item}],
     }
-    lease_id = get_id(made.operations.create_lease(made.stacks.user(), request))
+    lease_id = get_id(made.operations.creator.create_lease(made.stacks.user(), request))
     set_keys(made, [NEW])
     lease = made.lease(lease_id)
     with pytest.raises(exceptions.Transient, match='no key that opens its metadata'):

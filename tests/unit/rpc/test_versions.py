@@ -7,6 +7,7 @@ import oslo_messaging as messaging
 import pytest
 
 from climate_core import exceptions
+from climate_core.operations.create import LeaseCreator
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.remote import list_remote
@@ -76,7 +77,7 @@ def test_the_manager_has_every_method() -> None:
     called = {name for name in vars(ManagerClient) if not name.startswith('_')} - {'call'}
     served = {
         name
-        for operations in (LeaseOperations, FeedOperations)
+        for operations in (LeaseCreator, LeaseOperations, FeedOperations)
         for name, *_ in list_remote(operations)
     }
     assert called == served | {'nudge'}

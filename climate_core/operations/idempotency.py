@@ -1,8 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Return the lease of an equal request instead of a duplicate.
+"""Create one lease from equal requests: repeated, or concurrent.
 
-The database decides: the id of a lease and the resource of a reservation are unique there. A
-request that loses a race returns what the other request has committed if both are equal.
+The database decides: the id of a lease and the resource of a reservation are unique there.
+
+====================================  ============================================================
+The request has                       Result
+====================================  ============================================================
+the Idempotency-Key of a lease        That lease, unchanged; IdempotencyConflict if it is deleted
+                                      or the body differs.
+the id of a lease that is equal, of   That lease; the reservations that it does not have join it.
+the same project
+the id of a different lease           LeaseConflict, the same for the leases of all projects.
+neither, and resources that one       That lease, unchanged.
+equal lease of the project holds
+neither, and a resource that another  ResourceReserved; it names leases of the same project only.
+lease holds
+an id or a resource that another      LeaseAppeared: the whole request runs once more. A second
+request has committed concurrently    LeaseAppeared is the error for the user.
+====================================  ============================================================
 """
 
 import contextlib
@@ -154,6 +169,12 @@ def is_same_lease(asked: LeaseRequest, lease: model.Lease) -> bool:
 
 def _same_time(asked: datetime.datetime, stored: datetime.datetime, is_relative: bool) -> bool:
     return stored <= asked + _SIMULTANEOUS if is_relative else stored == asked
+
+
+def check_generation(lease: model.Lease, generation: int | None) -> None:
+    """Reject a change of a lease that has changed since the user has read it."""
+    if generation not in (None, lease.generation):
+        raise exceptions.GenerationConflict
 
 
 def check_same_lease(asked: LeaseRequest, present: model.Lease, project_id: str | None) -> None:

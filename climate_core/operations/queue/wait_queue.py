@@ -6,14 +6,10 @@ which the calendar is the judge. What a pass costs is bounded, however many leas
 projects take turns, and so do the leases of a project.
 """
 
-import collections
 import contextlib
 import dataclasses
 import datetime
-import itertools
-import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from oslo_config import cfg
 from oslo_log import log
@@ -22,22 +18,22 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.model import QueuedRequest
 from climate_core.concurrency import SearchBudget
-from climate_core.db import due_events, leases, store
+from climate_core.db import calendar, due_events, events, leases, reservations, store
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
-from climate_core.db.leases import QueueEntry
 from climate_core.lease import limits, model, states
 from climate_core.lease.events import preparation
 from climate_core.lease.events import queue as events_queue
 from climate_core.lease.history import Cause
 from climate_core.operations import pool_forecast
-from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
-from climate_core.operations.preemption import PREEMPTS, Preemption
+from climate_core.operations.preemption.leases import PREEMPTS, Preemption
+from climate_core.operations.queue.turns import QueueTurns
 from climate_core.operations.quota import Quota
 from climate_core.operations.services import Services
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.common_pool.forecast import MAX_SEARCH_STEPS
+from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
 
@@ -46,12 +42,6 @@ _CONTENTION_REASON = 'Others were faster again and again; it is tried again.'
 #: Seconds until the next pass if the last passes did not handle all leases.
 _PASS_PAUSE_SECONDS = 1.0
 _INTERNAL_ERROR_REASON = 'Internal error; the log of climate-manager has more.'
-#: Maximum cost of a pass: a lease of hosts, capacity, addresses or networks costs one.
-_PASS_BUDGET: Final = 100
-#: Cost of a lease that needs the forecast of the common pool.
-_FORECAST_COST: Final = 5
-#: Places of a project in each turn.
-_PLACES_PER_TURN: Final = 2
 
 
 def add(conf: cfg.ConfigOpts, draft: Draft, lease: model.Lease) -> model.Lease:
@@ -90,19 +80,9 @@ class WaitQueue:
     Within a pass, leases get free capacity in the order of the queue.
     """
 
-    def __init__(
-        self,
-        services: Services,
-        allocation_service: AllocationService,
-        quota: Quota,
-        preemption: Preemption,
-    ) -> None:
-        self.conf = services.conf
+    def __init__(self, services: Services, quota: Quota, preemption: Preemption) -> None:
+        self.services = services
         self.database = services.database
-        self.clock = services.clock
-        self.plugins = services.plugins
-        self.cloud = services.cloud
-        self.allocation_service = allocation_service
         self.quota = quota
         self.preemption = preemption
         self._turns = QueueTurns()
@@ -113,7 +93,7 @@ class WaitQueue:
         :returns: how long it stays queued, and why; None: it is not queued any more
         """
         tried = self._grant_some(lease.id)
-        now, interval = self.clock.now(), self.conf.queue.retry_interval
+        now, interval = self.services.clock.now(), self.services.conf.queue.retry_interval
         # Leases of this pass whose next try is soon are not tried again.
         soon = now + datetime.timedelta(seconds=interval / 2)
         until = now + datetime.timedelta(seconds=interval)
@@ -165,7 +145,7 @@ class WaitQueue:
         if not demands:
             return done
         left, listed = {*demands}, [*demands]
-        for found in self.allocation_service.calendar.find_startable(demands.values()):
+        for found in self.services.allocation_service.calendar.find_startable(demands.values()):
             lease_id = listed[found.number]
             left.discard(lease_id)
             if found.seconds == 0:
@@ -198,16 +178,18 @@ class WaitQueue:
     def _demands(
         self, waiting: Collection[model.Lease], done: _QueuePass
     ) -> dict[str, QueuedRequest]:
-        now, demands = self.clock.now(), {}
+        now, demands = self.services.clock.now(), {}
         turns = {lease_id: turn for turn, lease_id in enumerate(done.lease_ids)}
-        expected = pool_forecast.PoolForecast(self.database, self.cloud)
+        expected = pool_forecast.PoolForecast(self.database, self.services.cloud)
         # Each project has the same share of what the searches of a pass may cost.
         projects = {each.project_id for each in waiting if pool_forecast.find_unplaced(each)}
         budgets = {each: SearchBudget(MAX_SEARCH_STEPS // len(projects)) for each in projects}
         for lease in waiting:
             expected.budget = budgets.get(lease.project_id, expected.budget)
             with self._refused(lease.id, done.refused):
-                one = self.allocation_service.read_waiting_demand(lease, now, turns[lease.id])
+                one = self.services.allocation_service.read_waiting_demand(
+                    lease, now, turns[lease.id]
+                )
                 if one.start >= one.end or events_queue.is_freeing(lease):
                     continue
                 made = pool_forecast.find_unplaced(lease)
@@ -262,19 +244,19 @@ class WaitQueue:
         opened: Collection[int],
         before_commit: Callable[[orm.Session], None],
     ) -> bool:
-        now = self.clock.now()
+        now = self.services.clock.now()
         db_limits.lock_project(session, project_id, most)
         lease = leases.find(session, lease_id, lock=True)
         if lease is None or lease.status != status or events_queue.is_freeing(lease):
             return False
         amounts = self._amounts(lease)
         change = events_queue.grant_lease(
-            lease, amounts, now, self.conf.manager.before_start_seconds
+            lease, amounts, now, self.services.conf.manager.before_start_seconds
         )
         db_limits.check_limits(session, project_id, limits.sum_amounts(change.lease.live), most)
         after = store.save(session, lease, change, now, _CAUSE)
-        calendar = self.allocation_service.calendar.transaction(session)
-        self.allocation_service.allocate(
+        calendar = self.services.allocation_service.calendar.transaction(session)
+        self.services.allocation_service.allocate(
             calendar, after, events_queue.pending_reservations(after), {}, now, opened
         )
         before_commit(session)
@@ -284,117 +266,32 @@ class WaitQueue:
 
     def _amounts(self, lease: model.Lease) -> dict[str, Mapping[str, int]]:
         return {
-            each.id: self.plugins[each.resource_type].amounts(each.params) or {}
+            each.id: self.services.plugins[each.resource_type].amounts(each.params) or {}
             for each in events_queue.pending_reservations(lease)
         }
 
 
-class QueueTurns:
-    """Choose the leases of a pass in turns, and remember them. Any thread may use it.
+class QueueWorker(Worker):
+    """Try queued leases when units are released or added, when a lease is queued, or on time.
 
-    Each manager has its own memory, and a new manager starts at the head of the queue: it chooses
-    fairly, and only repeats passes of other managers.
-
-    :param budget: the maximum cost of a pass
+    The events ``retry_lease`` find what is missed, as by a manager that dies.
     """
 
-    def __init__(self, budget: int = _PASS_BUDGET) -> None:
-        self._budget = budget
-        self._lock = threading.Lock()
-        self._passes = 0
-        #: The number of the pass by which a lease, or one of a project, was handled last.
-        self._leases: dict[str, int] = {}
-        self._projects: dict[str, int] = {}
-        #: The same before the last pass.
-        self._before = self._leases, self._projects
-        #: The leases that were handled in this round through the queue.
-        self._round: set[str] = set()
+    name = 'queue'
+    # An unexpected error of a plugin must not end the manager.
+    expected_errors = (Exception,)
+    failure_message = (
+        'It is not known which leases need not wait any more; they are tried again later'
+    )
+    #: Seconds of the longest sleep: nothing is polled.
+    _IDLE_SECONDS = 3600.0
 
-    def choose(
-        self, waiting: Sequence[QueueEntry], wanted: str | None = None
-    ) -> tuple[list[str], bool]:
-        """Choose what the next pass handles.
+    def __init__(self, queue: WaitQueue) -> None:
+        super().__init__(self._IDLE_SECONDS)
+        self._queue, database = queue, queue.database
+        database.listen(calendar.FREED, self.nudge)
+        database.listen(reservations.FREED, self.nudge)
+        database.listen(events.QUEUED, self.nudge)
 
-        The project that was handled longest ago is first. A project has two places in each turn:
-        one for the first lease of its queue, one for the lease that was handled longest ago.
-
-        :param waiting: all leases that wait, in the order of the queue
-        :param wanted: the id of a lease that is handled in any case
-        :returns: the ids of leases, in the order of the turns, and whether no lease is left
-            that was not handled in this round
-        """
-        with self._lock:
-            self._passes += 1
-            chosen = list(self._affordable(self._in_turn(waiting, wanted)))
-            present = {each.id for each in waiting}
-            projects = {each.project_id for each in waiting}
-            self._before = self._leases, self._projects
-            self._leases = _keep_present(self._leases, present)
-            self._projects = _keep_present(self._projects, projects)
-            for each in chosen:
-                self._leases[each.id] = self._projects[each.project_id] = self._passes
-            self._round |= {each.id for each in chosen}
-            is_over = present <= self._round
-            if is_over:
-                self._round = set()
-            return [each.id for each in chosen], is_over
-
-    def repeat(self, lease_ids: Iterable[str]) -> None:
-        """Handle leases soon again for which the pass had no budget left."""
-        with self._lock:
-            for each in lease_ids:
-                self._leases.pop(each, None)
-
-    def put_back(self, chosen: Iterable[QueueEntry], read: Collection[str]) -> None:
-        """Handle leases in the next passes that the last pass has chosen and not read.
-
-        :param chosen: all its leases, in the order of the turns
-        :param read: the ids of those that it has read
-        """
-        with self._lock:
-            leases, projects = self._before
-            counts = collections.Counter[str]()
-            for entry in chosen:
-                counts[entry.project_id] += 1
-                if entry.id in read:
-                    continue
-                self._leases[entry.id] = leases.get(entry.id, 0)
-                self._round.discard(entry.id)
-                # A project has had its turn with both its places.
-                if counts[entry.project_id] <= _PLACES_PER_TURN:
-                    self._projects[entry.project_id] = projects.get(entry.project_id, 0)
-
-    def _affordable(self, groups: Iterable[Sequence[QueueEntry]]) -> Iterator[QueueEntry]:
-        left = self._budget
-        for group in groups:
-            left -= sum(_FORECAST_COST if each.needs_forecast else 1 for each in group)
-            if left < 0:
-                return
-            yield from group
-
-    def _in_turn(
-        self, waiting: Sequence[QueueEntry], wanted: str | None
-    ) -> Iterator[Sequence[QueueEntry]]:
-        """Yield the leases that have a turn together, of one project."""
-        queues: dict[str, list[QueueEntry]] = {}
-        for each in waiting:
-            queues.setdefault(each.project_id, []).append(each)
-        found = [each for each in waiting if each.id == wanted]
-        yield found
-        # What comes before it in its project is handled with it.
-        first = {each.project_id for each in found}
-        order = sorted(queues, key=lambda each: (each not in first, self._projects.get(each, 0)))
-        for turn in itertools.zip_longest(*(self._pairs(queues[each]) for each in order)):
-            for pair in turn:
-                yield [each for each in pair or () if each.id != wanted]
-
-    def _pairs(self, queue: Sequence[QueueEntry]) -> Iterator[tuple[QueueEntry, ...]]:
-        oldest = sorted(queue, key=lambda each: self._leases.get(each.id, 0))
-        both = itertools.chain.from_iterable(zip(queue, oldest, strict=True))
-        unique = iter(dict.fromkeys(both))
-        while pair := tuple(itertools.islice(unique, _PLACES_PER_TURN)):
-            yield pair
-
-
-def _keep_present(passes: dict[str, int], present: Collection[str]) -> dict[str, int]:
-    return {key: number for key, number in passes.items() if key in present}
+    def poll(self) -> float | None:
+        return self._queue.grant_waiting()

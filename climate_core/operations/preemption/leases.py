@@ -5,30 +5,29 @@ Leases of hosts and capacity are found in the calendar. They lose their allocati
 transaction that writes the other lease: it searches what they release, guarded by the generations
 of the units. Leases that have not started release it immediately. Active leases have a notice
 first, and the other lease starts after it. Leases of servers are found with the forecast, see
-:mod:`.server_preemption`; the other lease waits until their servers are shelved.
+:mod:`.servers`; the other lease waits until their servers are shelved.
 """
 
 import dataclasses
 import datetime
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Collection, Mapping
+from typing import Any, Final, NamedTuple
 
-from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.db import due_events, forecast_reads, leases, store
-from climate_core.db.engine import Database, signal
+from climate_core.db.engine import signal
 from climate_core.db.forecast_reads import Preemptible
 from climate_core.lease import model, states
 from climate_core.lease.events import preemption, schedule
 from climate_core.lease.history import Cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
-from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
-from climate_core.operations.server_preemption import ServerPreemption
+from climate_core.operations.preemption.servers import ServerPreemption
+from climate_core.operations.services import Services
 from climate_core.plugins import capabilities
 
 LOG = log.getLogger(__name__)
@@ -43,21 +42,34 @@ _NO_TIME: Final = datetime.timedelta()
 _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
 
 
-@dataclasses.dataclass
+class PreemptionChoice(NamedTuple):
+    """The leases that another lease preempts.
+
+    :param lease: the other lease; it may start later than requested
+    :param leases: their ids
+    :param time: when active preempted leases release their resources; None: at its start
+    :param wait_reason: why it is queued until then; None: it is not queued
+    """
+
+    lease: model.Lease
+    leases: tuple[str, ...]
+    time: datetime.datetime | None = None
+    wait_reason: str | None = None
+
+
 class Preemption:
     """Find preemptible leases, and preempt them."""
 
-    conf: cfg.ConfigOpts
-    database: Database
-    allocation_service: AllocationService
-    servers: ServerPreemption
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.servers = ServerPreemption(services)
 
     def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
         """Reject a preemptible lease of resources that cannot be preempted, or of a queued kind.
 
         :raises climate_core.exceptions.BadRequest: naming the field
         """
-        lease, plugins = draft.lease, self.allocation_service.plugins
+        lease, plugins = draft.lease, self.services.plugins
         if not lease.preemptible:
             return
         if lease.kind not in _KINDS:
@@ -81,36 +93,34 @@ class Preemption:
             )
             errors.add(exceptions.BadRequest(told, field=field))
 
-    def find(self, draft: Draft) -> Draft | None:
+    def find(self, draft: Draft) -> PreemptionChoice | None:
         """Find the leases without whose allocations there is capacity for a draft.
 
         Leases that have not started come first: they interrupt nothing.
 
-        :returns: the draft with them, which may start later; None if there is no sufficient
-            capacity without all of them either
+        :returns: None if there is no sufficient capacity without all of them either
         """
         lease = draft.lease
         if draft.before is not None or lease.preemptible or lease.kind not in _KINDS:
             return None
-        later = self._after_notice(draft)
-        last = max(lease.end_date, later.lease.end_date)
-        candidates = self.database.read(
+        later = self._shift_after_notice(draft)
+        last = max(lease.end_date, later.end_date)
+        candidates = self.services.database.read(
             forecast_reads.find_preemptible, lease.start_date, last, draft.now
         )
         if not candidates:
             return None
-        if later is not draft:
+        if later is not lease:
             pending = {key: each for key, each in candidates.items() if not each.runs}
-            preempting = self._choose(draft, pending)
-            if preempting is not None:
-                return preempting
-        return self._choose(later, candidates)
+            choice = self._choose(draft, lease, pending)
+            if choice is not None:
+                return choice
+        return self._choose(draft, later, candidates)
 
-    def find_servers(self, draft: Draft) -> Draft | None:
+    def find_servers(self, draft: Draft) -> PreemptionChoice | None:
         """Find the leases without which there will be capacity for the servers of a draft.
 
-        :returns: the draft with them, which may wait until they are preempted; None if there is no
-            sufficient capacity without all of them either
+        :returns: None if there is no sufficient capacity without all of them either
         :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer
         """
         if draft.before is not None:
@@ -123,13 +133,8 @@ class Preemption:
         choice = self.servers.find(lease, draft.now)
         if choice is None:
             return None
-        in_time = choice.start <= draft.lease.start_date
-        return dataclasses.replace(
-            draft,
-            preempted=choice.leases,
-            preempt_at=choice.time,
-            wait_reason=None if in_time else PREEMPTS,
-        )
+        reason = PREEMPTS if choice.start > draft.lease.start_date else None
+        return PreemptionChoice(draft.lease, choice.leases, choice.time, reason)
 
     def preempt_servers(self, lease: model.Lease, is_tried: bool = False) -> bool:
         """Preempt leases of servers for a lease whose servers have no host.
@@ -138,71 +143,81 @@ class Preemption:
         :returns: whether there will be capacity for it, by preemption or for another reason
         :raises climate_core.exceptions.ClimateError: try again later
         """
-        now = self.servers.clock.now()
+        now = self.services.clock.now()
         choice = self.servers.find(lease, now, is_tried)
         if choice is None:
             return False
         if choice.leases:
-            draft = Draft(lease, (), now, preempted=choice.leases, preempt_at=choice.time)
-            self.database.write(self._preempt, draft)
+            self.services.database.write(self._preempt, lease.id, choice.leases, choice.time, now)
         return True
 
-    def _preempt(self, session: orm.Session, draft: Draft) -> None:
-        self.preempt(self.allocation_service.calendar.transaction(session), draft)
+    def _preempt(self, session: orm.Session, *args: Any) -> None:
+        """Preempt leases in a transaction."""
+        self.preempt(self.services.allocation_service.calendar.transaction(session), *args)
 
-    def preempt(self, calendar: CalendarTransaction, draft: Draft) -> None:
-        """Preempt the leases of a draft: what its lease needs is free from its start on.
+    def preempt(
+        self,
+        calendar: CalendarTransaction,
+        preempting_id: str,
+        lease_ids: Collection[str],
+        time: datetime.datetime,
+        now: datetime.datetime,
+    ) -> None:
+        """Preempt leases: their resources are free from a time on.
 
+        :param preempting_id: the id of the lease that preempts them
         :raises climate_core.exceptions.NotEnough: a preempted lease has just started
         """
-        session = calendar.session
-        earliest, time = draft.now + self._notice(), draft.preempt_at or draft.lease.start_date
-        for lease_id in sorted(draft.preempted):
+        session, earliest = calendar.session, now + self._notice()
+        for lease_id in sorted(lease_ids):
             lease = leases.find(session, lease_id, lock=True)
             if lease is None:
                 raise exceptions.NotEnough(_HAS_STARTED)
             cleaned = max(
-                (self.allocation_service.cleaning(each) for each in lease.live), default=_NO_TIME
+                (self.services.allocation_service.cleaning(each) for each in lease.live),
+                default=_NO_TIME,
             )
-            change = preemption.preempt_lease(lease, time - cleaned, earliest, draft.now)
+            change = preemption.preempt_lease(lease, time - cleaned, earliest, now)
             if change is None:
                 raise exceptions.NotEnough(_HAS_STARTED)
-            store.save(session, lease, change, draft.now, _CAUSE)
+            store.save(session, lease, change, now, _CAUSE)
             waits = change.lease.status == states.LeaseStatus.WAITING
-            self.allocation_service.release(calendar, lease, draft.now if waits else time)
-            LOG.info('Lease %s is preempted by lease %s', lease_id, draft.lease.id)
-        if draft.preempted:
+            self.services.allocation_service.release(calendar, lease, now if waits else time)
+            LOG.info('Lease %s is preempted by lease %s', lease_id, preempting_id)
+        if lease_ids:
             signal(session, due_events.DUE)
 
-    def _choose(self, draft: Draft, candidates: Mapping[str, Preemptible]) -> Draft | None:
-        lease = draft.lease
+    def _choose(
+        self, draft: Draft, lease: model.Lease, candidates: Mapping[str, Preemptible]
+    ) -> PreemptionChoice | None:
         period = max(lease.start_date, draft.now), lease.end_date
         if period[0] >= period[1]:
             return None
         promises = {
             key: each.promises for key, each in candidates.items() if each.overlaps(*period)
         }
-        chosen = self.allocation_service.find_preempted(draft, promises)
-        return dataclasses.replace(draft, preempted=tuple(chosen)) if chosen else None
+        reservations = (item.reservation for item in draft.items)
+        chosen = self.services.allocation_service.find_preempted(
+            lease, reservations, draft.now, promises
+        )
+        return PreemptionChoice(lease, tuple(chosen)) if chosen else None
 
-    def _after_notice(self, draft: Draft) -> Draft:
-        """Return a draft that starts when active leases can have released their allocations."""
+    def _shift_after_notice(self, draft: Draft) -> model.Lease:
+        """Return the lease; it starts when active leases can have released their allocations."""
         lease, asked = draft.lease, draft.request
         cleaned = (
             plugin.cleaning(reservation)
-            for plugin in self.allocation_service.plugins.values()
+            for plugin in self.services.plugins.values()
             if isinstance(plugin, capabilities.Preemptible)
             and isinstance(plugin, capabilities.CalendarBacked)
             for reservation in lease.reservations
         )
         start = draft.now + self._notice() + max(cleaned, default=_NO_TIME)
         if start <= lease.start_date:
-            return draft
+            return lease
         lasts = asked.lasts if asked is not None else None
         end = lease.end_date if lasts is None else start + lasts
-        return dataclasses.replace(
-            draft, lease=schedule.shift_period(lease, start, end, draft.now)
-        )
+        return schedule.shift_period(lease, start, end, draft.now)
 
     def _notice(self) -> datetime.timedelta:
-        return datetime.timedelta(seconds=self.conf.queue.preemption_notice)
+        return datetime.timedelta(seconds=self.services.conf.queue.preemption_notice)

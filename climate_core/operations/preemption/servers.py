@@ -13,22 +13,19 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from oslo_config import cfg
-
 from climate_common import microseconds
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
 from climate_core.calendar import search
-from climate_core.cloud import errors, servers
+from climate_core.cloud import Cloud, errors, servers
 from climate_core.concurrency import SearchBudget
 from climate_core.db import forecast_reads, leases
-from climate_core.db.engine import Clock, Database
 from climate_core.db.forecast_reads import PreemptibleServers
 from climate_core.lease import model, states
 from climate_core.lease.events import queue
 from climate_core.operations import pool_forecast
 from climate_core.operations.pool_forecast import require_cloud
-from climate_core.operations.services import UserConnector
+from climate_core.operations.services import Services
 from climate_core.plugins.common_pool.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
@@ -72,11 +69,7 @@ class PreemptionChoice:
 class ServerPreemption:
     """Find the leases to preempt for a lease whose servers have no host."""
 
-    conf: cfg.ConfigOpts
-    database: Database
-    clock: Clock
-    #: Reads what is free for servers; None: nothing is known about that.
-    cloud: UserConnector | None = None
+    services: Services
 
     def find(
         self, lease: model.Lease, now: datetime.datetime, is_tried: bool = False
@@ -89,7 +82,7 @@ class ServerPreemption:
         :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer; try
             again later
         """
-        if self.cloud is None or lease.preemptible or lease.kind not in _KINDS:
+        if lease.preemptible or lease.kind not in _KINDS:
             return None
         if not lease.live or len(_find_servers(lease)) < len(lease.live):
             return None
@@ -99,14 +92,14 @@ class ServerPreemption:
             end = max(end, start + datetime.timedelta(seconds=lease.duration))
         if start >= end:
             return None
-        found = self.database.read(forecast_reads.find_preemptible_servers, end)
+        found = self.services.database.read(forecast_reads.find_preemptible_servers, end)
         if not found:
             return None
         if is_tried and not all(each.is_made for each in lease.live):
             # A server of which only Nova knows yet would not be counted.
             raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
         try:
-            snapshot = _PoolSnapshot(self.database, self.cloud, lease, (start, end))
+            snapshot = _PoolSnapshot(self.services, lease, (start, end))
         except exceptions.BadRequest:
             # Its demand is not known, so the leases to preempt are not known either.
             return None
@@ -118,7 +111,9 @@ class ServerPreemption:
             gives_way = any(each.given_up_at for each in found)
             return PreemptionChoice((), time, start) if gives_way else None
         candidates = [each for each in found if each.given_up_at is None and snapshot.knows(each)]
-        obstacles = _PreemptionObstacles(self.cloud, [each for each in candidates if each.runs])
+        obstacles = _PreemptionObstacles(
+            self.services.cloud, [each for each in candidates if each.runs]
+        )
         return _choose(candidates, snapshot, obstacles, PreemptionChoice((), time, start))
 
     def _times(
@@ -126,8 +121,8 @@ class ServerPreemption:
     ) -> tuple[datetime.datetime, datetime.datetime]:
         """Return when preempted leases release their servers, and when a lease can start."""
         if lease.kind == states.LeaseKind.SCHEDULED:
-            first -= datetime.timedelta(seconds=self.conf[SERVER].lead_seconds)
-        notice = datetime.timedelta(seconds=self.conf.queue.preemption_notice)
+            first -= datetime.timedelta(seconds=self.services.conf[SERVER].lead_seconds)
+        notice = datetime.timedelta(seconds=self.services.conf.queue.preemption_notice)
         time = max(now + notice, first - pool_forecast.PREEMPTION_TIME)
         return time, max(lease.start_date, time + pool_forecast.PREEMPTION_TIME)
 
@@ -142,7 +137,7 @@ class _PreemptionObstacles:
     :param running: all leases that may be chosen, the youngest first
     """
 
-    def __init__(self, cloud: UserConnector, running: Sequence[PreemptibleServers]) -> None:
+    def __init__(self, cloud: Cloud, running: Sequence[PreemptibleServers]) -> None:
         with require_cloud():
             self._conn = cloud.service()
         self._unchecked = {each.lease_id: each for each in running}
@@ -195,7 +190,6 @@ class _PreemptionObstacles:
 class _PoolSnapshot:
     """Hold the present state of the shared hosts, and what a lease requests of them.
 
-    :param cloud: the rights of the service
     :param period: from when to when the lease wants it
     :ivar budget: of checks of hosts, and for the servers of the lease
     :ivar claim_budget: of checks for what other leases take, which other projects ask for
@@ -204,13 +198,13 @@ class _PoolSnapshot:
 
     def __init__(
         self,
-        database: Database,
-        cloud: UserConnector,
+        services: Services,
         lease: model.Lease,
         period: tuple[datetime.datetime, datetime.datetime],
     ) -> None:
+        database = services.database
         with require_cloud():
-            self._room = CommonHostCapacity(cloud.service())
+            self._room = CommonHostCapacity(services.cloud.service())
         self._places = self._room.places
         self._start, self._end = map(microseconds.to_microseconds, period)
         self._releases = pool_forecast.read_releases(database, SERVER, self._room)
