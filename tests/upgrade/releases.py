@@ -17,8 +17,9 @@ import pytest
 HERE = pathlib.Path(__file__).parent
 ROOT = HERE.parents[1]
 PATIENCE = 60.0
-#: The commit of the previous release. The next release sets it to that of this one.
-PREVIOUS = ''
+#: The commit of release 1.0.0, beside which the tests run this checkout. The next release changes
+#: it to its own commit.
+PREVIOUS = '13be083508b8fb13126c291202d85736fb381cf2'
 
 
 def build_previous(directory: pathlib.Path) -> pathlib.Path:

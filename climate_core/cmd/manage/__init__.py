@@ -2,7 +2,7 @@
 """The console script ``climate-manage``: maintain the database, the leases and the cloud."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -32,8 +32,6 @@ _EXPECTED: tuple[type[Exception], ...] = (
     *DATABASE_ERRORS,
 )
 
-Command = Callable[[cfg.ConfigOpts], int]
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
@@ -50,9 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     conf.set_default('use_stderr', True)
     conf.set_default('default_log_levels', [*log.get_default_log_levels(), 'alembic=WARN'])
     log.setup(conf, configuration.PROJECT)
-    run: Command = conf.command.run
     try:
-        return run(conf)
+        return int(conf.command.run(conf))
     except _EXPECTED as exc:
         print(f'climate-manage: {startup_errors.describe_error(conf, exc)}', file=sys.stderr)
         # Commands that look for something exit with 1 if they found it.

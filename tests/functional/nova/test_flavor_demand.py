@@ -139,11 +139,14 @@ class TestFlavorsOfCapacity(HostLeasesTest):
         traits = placement.ProviderPart(conn, f'{path}/traits')
         for found in traits:
             traits.put({'traits': [*found['traits'], 'CUSTOM_FAST']})
-        inventories = placement.ProviderPart(conn, f'{path}/inventories')
-        for found in inventories:
-            gold = {'CUSTOM_GOLD': {'total': 3}}
-            inventories.put({'inventories': {**found['inventories'], **gold}})
+        self._give_gold({'total': 3})
         HostRefresher(self.conf, self.world.database, self.cloud).refresh()
+
+    def _give_gold(self, inventory):
+        path = f'/resource_providers/{self.provider("host2")}/inventories'
+        part = placement.ProviderPart(self.cloud.service(), path)
+        for found in part:
+            part.put({'inventories': {**found['inventories'], 'CUSTOM_GOLD': inventory}})
 
     def _lease(self, amount, **extra_specs):
         flavor = self.flavor['id']
@@ -172,11 +175,7 @@ class TestFlavorsOfCapacity(HostLeasesTest):
             ({'total': 5, 'min_unit': 2}, 1),
             ({'total': 6, 'step_size': 2}, 3),
         ):
-            gold = {'CUSTOM_GOLD': inventory}
-            self._give(
-                'inventories',
-                lambda found, gold=gold: {'inventories': {**found['inventories'], **gold}},
-            )
+            self._give_gold(inventory)
             HostRefresher(self.conf, self.world.database, self.cloud).refresh()
             assert self.candidates(f'resources=CUSTOM_GOLD:{wanted}') == set()
             with pytest.raises(exceptions.NotEnough) as caught:

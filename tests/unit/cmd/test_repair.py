@@ -374,7 +374,7 @@ def test_a_database_that_does_not_fit_is_trouble(
     run: Run, database: Database, capsys: Capsys, words: tuple[str, ...]
 ) -> None:
     with database.engine.begin() as connection:
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = '0001'"))
+        connection.execute(sa.text('DELETE FROM alembic_version'))
     assert run(*words) == 2
     assert 'climate-manage db upgrade' in capsys.readouterr().err
 

@@ -119,7 +119,7 @@ def test_more_hosts_are_looked_at_if_too_few_of_the_first_can_be_emptied(
     monkeypatch.setattr(evacuation, '_MAX_CANDIDATES', 10)
     refused = ask(pool)
     assert not refused['waits']
-    assert 'not looked at' in refused['refusals'][0]['error_message']
+    assert 'not checked' in refused['refusals'][0]['error_message']
 
 
 def test_nova_that_does_not_answer_is_told(
