@@ -12,6 +12,7 @@ from climate_core import exceptions
 from climate_core.calendar.model import Demand
 from climate_core.lease.request import RAISE_FIRST
 from climate_core.operations.allocation_service import AllocationService
+from climate_core.plugins.capabilities import CalendarBacked
 from tests.support.world import NOON
 
 
@@ -25,7 +26,8 @@ def _wanted(reservation: Any) -> Demand:
 def test_one_request_asks_for_so_many_at_most(asked: str) -> None:
     calendar = mock.Mock()
     calendar.allocate.return_value = ()
-    plugin: Any = SimpleNamespace(wanted=_wanted)
+    plugin = mock.Mock(spec=CalendarBacked)
+    plugin.wanted = _wanted
     allocation_service = AllocationService(calendar, {'physical:host': plugin})
     lease: Any = SimpleNamespace(start_date=NOON, end_date=NOON, reservations=())
     lease.with_reservations = lambda *_: lease
