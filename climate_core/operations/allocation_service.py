@@ -161,7 +161,11 @@ class AllocationService:
 
     def cleaning(self, reservation: model.Reservation) -> datetime.timedelta:
         """Return how long the units of a reservation are kept free after it."""
-        return self._plugin(reservation).cleaning(reservation)
+        plugin = self.plugins[reservation.resource_type]
+        if not isinstance(plugin, CalendarBacked):
+            # Its own service holds its capacity, which is free immediately.
+            return datetime.timedelta(0)
+        return plugin.cleaning(reservation)
 
     def find_preempted(
         self,
