@@ -55,7 +55,7 @@ class Mixed:
         def note(action: str) -> Any:
             return lambda *_: self.journal.append((action, plugin.resource_type))
 
-        for method, action in (('wake_up', 'wake'), ('reallocate', 'follow'), ('end', 'end')):
+        for method, action in (('start', 'wake'), ('reallocate', 'follow'), ('end', 'end')):
             setattr(plugin, method, note(action))
         self.world.plugins[plugin.resource_type] = plugin
 

@@ -18,8 +18,8 @@ from climate_core.db.due_events import DueEvent
 from climate_core.engine import scheduler
 from climate_core.engine.scheduler import Scheduler, shuffle_equals
 from climate_core.plugins.base import PollAgain
-from tests.support.pools import WholeEvents
 from tests.support.stopping import stop
+from tests.support.whole_events import WholeEvents
 from tests.support.world import NOON, World
 
 PATIENCE = 60
