@@ -85,7 +85,7 @@ class TestServerPreemption(ServerPreemptionTest):
         other = self.lease(more={'kind': 'scheduled'}, name='other', count=2)
         lease = self.world.lease(other)
         assert (lease.status, lease.preemptible) == ('WAITING', False)
-        assert 'give way' in lease.status_reason
+        assert 'preempts other leases' in lease.status_reason
         self.until(filler, 'WAITING')
         self.until(other, 'ACTIVE')
 
