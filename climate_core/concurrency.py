@@ -60,6 +60,25 @@ def check_deadline() -> None:
         )
 
 
+class SearchBudget:
+    """Limit the cost of a search.
+
+    :ivar left: the number of units that may still be checked
+    """
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+
+    def spend(self, count: int = 1) -> bool:
+        """Spend a part; return whether there was any left.
+
+        :raises climate_core.exceptions.ServiceUnavailable: the deadline of the caller has passed
+        """
+        check_deadline()
+        self.left -= count
+        return self.left + count > 0
+
+
 class ReservingLimit:
     """Limit how many requests of users reserve resources in this process at the same time.
 

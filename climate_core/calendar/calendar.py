@@ -9,7 +9,9 @@ the allocations of a lease must have locked the lease.
 
 import collections
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import random
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import ClassVar, Final
@@ -18,40 +20,102 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_common.microseconds import delta_to_microseconds, from_microseconds, to_microseconds
-from climate_core.calendar.calendar_reads import CalendarReads, searches_for
-from climate_core.calendar.model import AllocationRequest, NewAllocation, RetainedAllocation, Unit
-from climate_core.calendar.search import AllocationChoice, Search
-from climate_core.calendar.transaction import (
-    CalendarTransaction,
-    moves_end,
-    shift_next_start,
-    start_later,
+from climate_core import exceptions
+from climate_core.calendar import timeline, windows
+from climate_core.calendar.explain import Rejection
+from climate_core.calendar.index import Index
+from climate_core.calendar.model import Demand, QueuedRequest, RetainedAllocation, Window
+from climate_core.calendar.search import (
+    InsufficientCapacity,
+    Search,
+    choose_preempted,
+    choose_units_jointly,
+    find_missing,
+    searches_for,
 )
+from climate_core.calendar.transaction import CalendarTransaction
+from climate_core.concurrency import SearchBudget
 from climate_core.db import calendar
-from climate_core.db.calendar import StoredAllocation
-from climate_core.db.engine import DATABASE_ERRORS, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected
+from climate_core.lease.allocations import Allocation
 from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)
 
 #: Maximum number of lost races by which a search draws from more units.
-_MAX_LOST_RACES = 6
+_MAX_LOST_RACES: Final = 6
+#: Maximum number of units that a search over time checks: a second or two.
+MAX_CHECKS: Final = 150_000
 #: Seconds between two reads: few changes are read faster than the changes of a month.
 _WARMUP_INTERVAL: Final = 600.0
 
+#: The allocations of reservations, by their ids.
+_OwnAllocations = Mapping[str, Sequence[Allocation]]
 
-class Calendar(CalendarReads):
-    """Allocate units, and change and release allocations. Threads may share it."""
+
+class CapacityRejected(TransactionRejected):
+    """Capacity is insufficient for the demands of a transaction."""
+
+    def __init__(self, rejection: Rejection, missing: InsufficientCapacity, until: int) -> None:
+        """Keep what the explanation needs.
+
+        :param until: when the allocations end that a lease has so far
+        """
+        super().__init__(rejection.searches[missing.index].demand.reservation_id)
+        self._rejection = rejection
+        self._missing = missing
+        self._until = until
+
+    def explain(self) -> exceptions.ClimateError:
+        return self._rejection.explain(self._missing, self._until)
+
+
+class Calendar:
+    """Allocate and release units, and search for capacity. Threads may share it.
+
+    An answer of a search is that of one transaction: the first transaction that writes gets the
+    capacity.
+    """
+
+    def __init__(self, database: Database, rng: random.Random | None = None) -> None:
+        self._database = database
+        self._rng = rng or random.Random()  # nosec B311 # spreads load, no secret
+        self._index = Index()
+        #: The number of races that each thread just lost: it repeats the lost transaction.
+        self._thread = threading.local()
+
+    def transaction(self, session: orm.Session) -> CalendarTransaction:
+        """Return the view of a transaction, which all calls in the transaction must share."""
+        return CalendarTransaction(self._index, self._database, session)
+
+    def refresh(self) -> None:
+        """Read the changes since the last read; the first time, the whole calendar."""
+        self._database.read(self._index.refresh)
+
+    def propose(
+        self, demands: Sequence[Demand], start: datetime, end: datetime, now: datetime
+    ) -> frozenset[int] | None:
+        """Choose units in memory, which may be outdated; no statement.
+
+        :returns: their ids; None if capacity is insufficient
+        """
+        searches = searches_for(to_microseconds(now), demands, start, end)
+        snapshot = self._index.snapshot
+        try:
+            choices = choose_units_jointly(searches, snapshot.by_kind, self._rng)
+        except InsufficientCapacity:
+            return None
+        return frozenset(allocation.unit_id for chosen in choices for allocation in chosen)
 
     def allocate(
         self,
-        session: orm.Session,
-        requests: Sequence[AllocationRequest],
+        transaction: CalendarTransaction,
+        demands: Sequence[Demand],
         start: datetime,
         end: datetime,
         forced_available: Collection[int] = (),
         proposed: Collection[int] = (),
-    ) -> list[NewAllocation]:
+    ) -> list[Allocation]:
         """Allocate units to new reservations, whose rows exist: to all of them or to none.
 
         :param forced_available: units that accept no allocations otherwise
@@ -60,61 +124,48 @@ class Calendar(CalendarReads):
         :raises climate_core.exceptions.NotEnough: capacity is insufficient
         :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
-        transaction = self._transaction(session)
-        searches = self._scattered(searches_for(transaction.now, requests, start, end))
-        found = self._find_proposed(transaction, searches, proposed)
-        if found is None:
-            found = self._find(transaction, requests, searches, forced_available=forced_available)
-        added = [
-            _new_allocation(request, search, choice)
-            for request, search, choices in zip(requests, searches, found, strict=True)
-            for choice in choices
-        ]
+        searches = self._scattered(searches_for(transaction.now, demands, start, end))
+        choices = self._choose_proposed(transaction, searches, proposed)
+        if choices is None:
+            choices = self._choose(transaction, searches, forced_available=forced_available)
+        added = [allocation for chosen in choices for allocation in chosen]
         self._write(transaction, added=added)
         return added
 
-    def get_unit(self, session: orm.Session, unit_id: int) -> Unit:
-        """Return a unit that this transaction has allocated."""
-        return self._transaction(session).unit(unit_id)
-
     def reallocate(
         self,
-        session: orm.Session,
-        requests: Sequence[AllocationRequest],
+        transaction: CalendarTransaction,
+        demands: Sequence[Demand],
         start: datetime,
         end: datetime,
         keep: bool,
         less: Mapping[str, RetainedAllocation] = MappingProxyType({}),
-    ) -> list[NewAllocation]:
-        """Replace the allocations of reservations by what they request now.
+    ) -> list[Allocation]:
+        """Replace the allocations of reservations by what they demand now.
 
         :param keep: whether the lease is running: the reservations keep their units, whatever has
             become of these. Surplus pieces are released, and added pieces start now. Else the
-            reservations prefer their units if these are free and satisfy the request.
+            reservations prefer their units if these are free and satisfy the demand.
         :param less: id of a reservation that returns pieces -> what it keeps
         :returns: what is new or changed
         :raises climate_core.exceptions.NotEnough: capacity is insufficient; nothing is changed
         :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
-        transaction = self._transaction(session)
-        own = self._own(session, requests)
+        searches = searches_for(transaction.now, demands, start, end)
+        own = _read_own(transaction, demands)
         searches = [
             dataclasses.replace(
                 search,
-                own=_keep_only(
-                    _choices(own[request.reservation_id]), less.get(request.reservation_id)
-                ),
+                own=_keep_only(own[demand.reservation_id], less.get(demand.reservation_id)),
                 keep=keep,
             )
-            for request, search in zip(
-                requests, searches_for(transaction.now, requests, start, end), strict=True
-            )
+            for demand, search in zip(demands, searches, strict=True)
         ]
-        return self._change(transaction, requests, searches, own, less=less)
+        return self._change(transaction, searches, own, less=less)
 
     def replace_unit(
-        self, session: orm.Session, request: AllocationRequest, unit_id: int
-    ) -> list[NewAllocation]:
+        self, transaction: CalendarTransaction, demand: Demand, unit_id: int
+    ) -> list[Allocation]:
         """Replace a unit that a reservation cannot keep by other units.
 
         It keeps its other units in any case. If the lease is running, the old allocation ends and
@@ -124,28 +175,27 @@ class Calendar(CalendarReads):
         :raises climate_core.exceptions.NotEnough: no other unit is free; nothing is changed
         :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
-        transaction = self._transaction(session)
-        own = self._own(session, [request])
-        rows = own[request.reservation_id]
+        now = transaction.now
+        own = _read_own(transaction, [demand])
+        rows = own[demand.reservation_id]
         lost = [row for row in rows if row.unit_id == unit_id]
         if not lost:
             return []
         pieces = sum(row.pieces for row in rows)
-        demand = dataclasses.replace(request.demand, min_pieces=pieces, max_pieces=pieces)
         search = Search(
-            demand=demand,
+            demand=dataclasses.replace(demand, min_pieces=pieces, max_pieces=pieces),
             start=lost[0].start,
             end=lost[0].end,
-            own=_choices(row for row in rows if row.unit_id != unit_id),
+            own={row.unit_id: row for row in rows if row.unit_id != unit_id},
             keep=True,
             firm=True,
-            now=transaction.now,
+            now=now,
         )
-        return self._change(transaction, [request], [search], own, excluded=unit_id)
+        return self._change(transaction, [search], own, excluded=unit_id)
 
     def release(
         self,
-        session: orm.Session,
+        transaction: CalendarTransaction,
         used: Mapping[str, Collection[int]],
         now: datetime,
         after: timedelta = timedelta(0),
@@ -158,33 +208,13 @@ class Calendar(CalendarReads):
             other units that ended before stay as they are
         :param after: how long units that were in use are cleaned
         """
-        begin, end = to_microseconds(now), to_microseconds(now + after)
-        own = calendar.allocations_of_reservations(session, used, late=True)
-        gone = [row for row in own if row.start >= begin]
-        old = [
-            row
-            for row in own
-            if row.start < begin
-            and moves_end(row, begin, end, row.unit_id in used[row.reservation_id])
-        ]
-        if not gone and not old:
-            return
-        ended = [row._replace(end=end) for row in old]
-        calendar.raise_generations(session, {row.unit_id for row in (*gone, *ended)})
-        calendar.delete_allocations(session, gone)
-        for released in (True, None):
-            alike = [row for row in ended if bool(row.released) is bool(released)]
-            calendar.end_allocations(session, alike, now + after, released)
-        waiting, earlier = shift_next_start(session, old, end)
-        gone, ended = [*gone, *waiting], [*ended, *earlier]
-        transaction = session.info.get(self._index)
-        if transaction is None:
-            session.info.setdefault(self, []).append((gone, ended))
-        else:
-            transaction.add_released(gone, ended)
+        transaction.release(used, to_microseconds(now), to_microseconds(now + after))
 
     def extend(
-        self, session: orm.Session, used: Mapping[str, Collection[int]], until: datetime
+        self,
+        transaction: CalendarTransaction,
+        used: Mapping[str, Collection[int]],
+        until: datetime,
     ) -> None:
         """Extend the allocations of units that ended reservations still use.
 
@@ -194,7 +224,7 @@ class Calendar(CalendarReads):
         :param used: reservation id -> the ids of the units that it uses
         :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
-        last = to_microseconds(until)
+        session, last = transaction.session, to_microseconds(until)
         kept = [
             row
             for row in calendar.allocations_of_reservations(session, used, late=True)
@@ -202,13 +232,14 @@ class Calendar(CalendarReads):
         ]
         if not kept:
             return
-        transaction = self._transaction(session)
+        # The snapshot comes before the next statement, which must have read all that it has.
+        _ = transaction.snapshot
         whole = {row.unit_id: row.end for row in kept if row.piece is None}
         first = from_microseconds(min(whole.values(), default=last))
-        found = calendar.allocations_starting(session, whole, first, until) if whole else []
-        later = [row for row in found if row.start >= whole[row.unit_id]]
+        starting = calendar.allocations_starting(session, whole, first, until) if whole else []
+        later = [row for row in starting if row.start >= whole[row.unit_id]]
         transaction.check_starting(whole, last, later)
-        added = [start_later(row, last) for row in later]
+        added = [row._replace(start=min(last, row.end), released=None) for row in later]
         longer = [
             row._replace(
                 end=last if row.piece is None else transaction.extensible_until(row, last)
@@ -216,51 +247,233 @@ class Calendar(CalendarReads):
             for row in kept
         ]
         ended = [new for new, old in zip(longer, kept, strict=True) if new != old]
-        self._write(transaction, gone=later, ended=ended, added=added)
+        self._write(transaction, deleted=later, ended=ended, added=added)
 
-    def _own(
-        self, session: orm.Session, requests: Sequence[AllocationRequest]
-    ) -> collections.defaultdict[str, list[StoredAllocation]]:
-        """Read the allocations of reservations that are not released."""
-        found: collections.defaultdict[str, list[StoredAllocation]] = collections.defaultdict(list)
-        for row in calendar.allocations_of_reservations(
-            session, [request.reservation_id for request in requests]
+    def check_capacity(self, demands: Sequence[Demand], start: datetime, end: datetime) -> None:
+        """Check that there is sufficient capacity for reservations, in a reading transaction.
+
+        :param start: of the lease
+        :raises climate_core.exceptions.NotEnough: capacity is insufficient
+        """
+        with self._database.reader() as session:
+            transaction = self.transaction(session)
+            try:
+                self._choose(transaction, searches_for(transaction.now, demands, start, end))
+            except TransactionRejected as exc:
+                rejected = exc
+            else:
+                return
+        raise rejected.explain()
+
+    def find_preempted(
+        self,
+        demands: Sequence[Demand],
+        start: datetime,
+        end: datetime,
+        preemptible: Mapping[str, Sequence[Allocation]],
+    ) -> list[str]:
+        """Find the leases whose preemption provides sufficient capacity.
+
+        :param preemptible: lease id -> its allocations, the youngest lease first
+        :returns: their ids, see :func:`.choose_preempted`; nothing if capacity is insufficient
+            without all of them, too
+        """
+        with self._database.reader() as session:
+            transaction = self.transaction(session)
+            transaction.verify()
+            searches = searches_for(transaction.now, demands, start, end)
+
+            def is_enough(lease_ids: Sequence[str]) -> bool:
+                by_kind = transaction.timelines(
+                    [row for lease_id in lease_ids for row in preemptible[lease_id]]
+                )
+                return find_missing(searches, by_kind, self._rng) is None
+
+            return choose_preempted(list(preemptible), is_enough)
+
+    def count_missing(
+        self, demand: Demand, start: datetime, end: datetime
+    ) -> tuple[int, set[int]]:
+        """Count the pieces that a reservation lacks.
+
+        :returns: how many, and the ids of the units that would do if they were available
+        """
+        transaction = self._read_verified()
+        by_kind = transaction.timelines()
+        searches = searches_for(transaction.now, [demand], start, end)
+        missing = find_missing(searches, by_kind, self._rng)
+        units = (line.unit for line in by_kind.get(demand.kind, ()))
+        closed = {unit.id for unit in units if not unit.available and demand.matches(unit)}
+        return (demand.min_pieces - missing.count if missing else 0), closed
+
+    def find_overcommits(self, kind: str) -> list[timeline.Overcommit]:
+        """Find the allocations of units that became too small for them; see :meth:`refresh`.
+
+        No statement if no such unit is known.
+        """
+        if not self._index.overcommitted_units(kind):
+            return []
+        with self._database.reader() as session:
+            now, _ = self._index.refresh(session)
+            unit_ids = self._index.overcommitted_units(kind)
+            rows = calendar.allocations_of_units(session, unit_ids)
+        timelines = self._index.snapshot.timelines
+        return [
+            overcommit
+            for unit_id in unit_ids
+            if unit_id in timelines
+            for overcommit in timeline.find_overcommits(
+                timelines[unit_id].unit,
+                [row for row in rows if row.unit_id == unit_id],
+                to_microseconds(now),
+            )
+        ]
+
+    def find_windows(
+        self,
+        demands: Sequence[Demand],
+        length: timedelta,
+        earliest: datetime,
+        latest: datetime,
+        limit: int,
+    ) -> list[Window]:
+        """Find the earliest times with sufficient capacity for all reservations of a lease.
+
+        :param length: of the lease
+        :param latest: when it ends at the latest
+        :param limit: maximum number of windows. Of consecutive start times only the first is a
+            window. If very much is allocated, the search ends before ``latest``.
+        :raises climate_core.exceptions.ClimateError: no time has: a demand names an unknown pool
+            or property
+        """
+        transaction = self._read_verified()
+        by_kind = transaction.timelines()
+        searches = searches_for(transaction.now, demands, earliest, earliest + length)
+        most = delta_to_microseconds(latest - earliest - length)
+        found = []
+        first = to_microseconds(earliest)
+        for delay, is_sufficient in windows.capacity_changes(
+            searches, by_kind, most, self._rng, SearchBudget(MAX_CHECKS)
         ):
-            if not row.released:
-                found[row.reservation_id].append(row)
+            if is_sufficient:
+                begin = from_microseconds(first + delay)
+                found.append(Window(begin, begin + length))
+                if len(found) == limit:
+                    break
+        if not found:
+            rejection = Rejection(searches, by_kind, self._rng)
+            for index in range(len(demands)):
+                error = rejection.find_error(index)
+                if error is not None:
+                    raise error
         return found
+
+    def find_startable(self, queued: Iterable[QueuedRequest]) -> Iterator[windows.SearchResult]:
+        """Find the queued leases that have sufficient capacity now; see :mod:`.windows`.
+
+        Of a project with very many queued leases the last are not searched, and not yielded.
+        """
+        transaction = self._read_verified()
+        yield from windows.backfill(
+            list(queued), transaction.now, transaction.timelines(), self._rng, MAX_CHECKS
+        )
+
+    def _read_verified(self) -> CalendarTransaction:
+        """Return the view of a reading transaction, which has ended."""
+        with self._database.reader() as session:
+            transaction = self.transaction(session)
+            transaction.verify()
+        return transaction
+
+    def _choose_proposed(
+        self,
+        transaction: CalendarTransaction,
+        searches: Sequence[Search],
+        proposed: Collection[int],
+    ) -> list[list[Allocation]] | None:
+        """Choose among proposed units; None if the search must include all units."""
+        if not proposed or getattr(self._thread, 'lost', 0) > 0:
+            return None
+        try:
+            choices = choose_units_jointly(
+                searches, transaction.timelines_of_units(proposed), self._rng
+            )
+        except InsufficientCapacity:
+            return None
+        is_complete = all(
+            sum(allocation.pieces for allocation in chosen) == search.demand.max_pieces
+            for search, chosen in zip(searches, choices, strict=True)
+        )
+        return choices if is_complete else None
+
+    def _choose(
+        self,
+        transaction: CalendarTransaction,
+        searches: Sequence[Search],
+        own: Sequence[Allocation] = (),
+        excluded: int | None = None,
+        forced_available: Collection[int] = (),
+    ) -> list[list[Allocation]]:
+        """Choose units for demands, whose own allocations count as free.
+
+        :param excluded: a unit that is not chosen
+        :raises CapacityRejected: capacity is insufficient
+        """
+        needed = [
+            (allocation.unit_id, allocation.lane, search.begin, search.end)
+            for search in searches
+            if search.keep
+            for allocation in search.own.values()
+        ]
+        while True:
+            by_kind = transaction.timelines(own, excluded, needed, forced_available)
+            try:
+                return choose_units_jointly(searches, by_kind, self._rng)
+            except InsufficientCapacity as exc:
+                missing = exc
+            if not transaction.read_missed():
+                break
+        self._thread.lost = 0
+        blamed = searches[missing.index].demand.reservation_id
+        ends = [row.end for row in own if row.reservation_id == blamed]
+        until = min(ends or (row.end for row in own), default=0)
+        rejection = Rejection(searches, by_kind, self._rng)
+        raise CapacityRejected(rejection, missing, until)
 
     def _change(
         self,
         transaction: CalendarTransaction,
-        requests: Sequence[AllocationRequest],
         searches: Sequence[Search],
-        own: collections.defaultdict[str, list[StoredAllocation]],
+        own: _OwnAllocations,
         excluded: int | None = None,
         less: Mapping[str, RetainedAllocation] = MappingProxyType({}),
-    ) -> list[NewAllocation]:
+    ) -> list[Allocation]:
         rows = [row for rows in own.values() for row in rows]
-        found = self._find(transaction, requests, self._scattered(searches), rows, excluded)
-        gone, ended, added = [], [], []
-        for request, search, choices in zip(requests, searches, found, strict=True):
-            before = {row.unit_id: row for row in own[request.reservation_id]}
-            given = less.get(request.reservation_id)
-            cleaned = delta_to_microseconds(request.after if given is None else given.cleaning)
-            for choice in choices:
-                old = before.pop(choice.unit_id, None)
-                new = _new_allocation(request, search, choice, old)
-                if old is not None and _is_same(old, new):
+        joint_choices = self._choose(transaction, self._scattered(searches), rows, excluded)
+        deleted, ended, added = [], [], []
+        for search, choices in zip(searches, joint_choices, strict=True):
+            demand = search.demand
+            before = {row.unit_id: row for row in own[demand.reservation_id]}
+            for allocation in choices:
+                old = before.pop(allocation.unit_id, None)
+                if old is None:
+                    added.append(allocation)
                     continue
-                added.append(new)
-                if old is not None:
-                    gone.append(old)
+                # If it has started, it keeps its start, whatever that of the lease.
+                start = old.start if old.start <= transaction.now else allocation.start
+                new = allocation._replace(start=start)
+                if not _is_same(old, new):
+                    added.append(new)
+                    deleted.append(old)
+            given = less.get(demand.reservation_id)
+            cleaned = delta_to_microseconds(demand.after if given is None else given.cleaning)
             for old in before.values():
                 if old.start > transaction.now:
-                    gone.append(old)
+                    deleted.append(old)
                 else:
                     end = min(old.end, transaction.now + cleaned)
                     ended.append(old._replace(end=end, released=True))
-        self._write(transaction, gone, ended, added)
+        self._write(transaction, deleted, ended, added)
         return added
 
     def _scattered(self, searches: Sequence[Search]) -> list[Search]:
@@ -271,57 +484,44 @@ class Calendar(CalendarReads):
     def _write(
         self,
         transaction: CalendarTransaction,
-        gone: Sequence[StoredAllocation] = (),
-        ended: Sequence[StoredAllocation] = (),
-        added: Sequence[NewAllocation] = (),
+        deleted: Sequence[Allocation] = (),
+        ended: Sequence[Allocation] = (),
+        added: Sequence[Allocation] = (),
     ) -> None:
         try:
-            transaction.write(gone, ended, added)
+            transaction.write(deleted, ended, added)
         except Stale:
             self._thread.lost = min(_MAX_LOST_RACES, getattr(self._thread, 'lost', 0) + 1)
             raise
         self._thread.lost = 0
 
 
-def _choices(rows: Iterable[StoredAllocation]) -> dict[int, AllocationChoice]:
-    return {row.unit_id: AllocationChoice(row.unit_id, row.pieces, row.lane) for row in rows}
+def _read_own(
+    transaction: CalendarTransaction, demands: Sequence[Demand]
+) -> collections.defaultdict[str, list[Allocation]]:
+    """Read the allocations of reservations that are not released."""
+    own = collections.defaultdict[str, list[Allocation]](list)
+    ids = [demand.reservation_id for demand in demands]
+    for row in calendar.allocations_of_reservations(transaction.session, ids):
+        if not row.released:
+            own[row.reservation_id].append(row)
+    return own
 
 
 def _keep_only(
-    choices: Mapping[int, AllocationChoice], less: RetainedAllocation | None
-) -> Mapping[int, AllocationChoice]:
-    """Return what a reservation keeps of its units."""
+    rows: Iterable[Allocation], less: RetainedAllocation | None
+) -> Mapping[int, Allocation]:
+    """Return what a reservation keeps of its units, by their ids."""
     if less is None:
-        return choices
-    left = (
-        choice._replace(pieces=less.left.get(choice.unit_id, 0)) for choice in choices.values()
-    )
-    return {choice.unit_id: choice for choice in left if choice.pieces}
+        return {row.unit_id: row for row in rows}
+    left = (row._replace(pieces=less.left.get(row.unit_id, 0)) for row in rows)
+    return {row.unit_id: row for row in left if row.pieces}
 
 
-def _new_allocation(
-    request: AllocationRequest,
-    search: Search,
-    choice: AllocationChoice,
-    old: StoredAllocation | None = None,
-) -> NewAllocation:
-    """Return an allocation. If it has started, it keeps its start, whatever that of the lease."""
-    started = old is not None and old.start <= search.now
-    return NewAllocation(
-        unit_id=choice.unit_id,
-        reservation_id=request.reservation_id,
-        start=from_microseconds(old.start if started and old else search.begin),
-        end=from_microseconds(search.end),
-        pieces=choice.pieces,
-        piece=search.demand.piece,
-        lane=choice.lane,
-    )
-
-
-def _is_same(old: StoredAllocation, new: NewAllocation) -> bool:
+def _is_same(old: Allocation, new: Allocation) -> bool:
     return (old.start, old.end, old.lane, old.pieces, old.piece) == (
-        to_microseconds(new.start),
-        to_microseconds(new.end),
+        new.start,
+        new.end,
         new.lane,
         new.pieces,
         new.piece,

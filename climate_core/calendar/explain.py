@@ -15,14 +15,15 @@ from climate_common.microseconds import (
 )
 from climate_core import exceptions
 from climate_core.calendar import windows
-from climate_core.calendar.model import AllocationRequest, Demand, Shortage, Unit
+from climate_core.calendar.model import Demand, Shortage, Unit
 from climate_core.calendar.search import (
     InsufficientCapacity,
     Search,
-    TimelineSource,
+    Timelines,
     find_missing,
 )
 from climate_core.calendar.timeline import Timeline
+from climate_core.concurrency import SearchBudget
 
 #: How far ahead, in microseconds, a time with sufficient capacity is searched.
 HORIZON = 366 * 86_400 * 1_000_000
@@ -35,16 +36,15 @@ _SECOND: Final = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class RejectedRequest:
-    """A request for which the calendar lacks capacity.
+class Rejection:
+    """The rejection of a request for which the calendar lacks capacity.
 
-    :param searches: the search for each of the requests
-    :param timelines_of: returns the timelines that were searched
+    :param searches: for each of its reservations
+    :param by_kind: the timelines that were searched
     """
 
-    requests: Sequence[AllocationRequest]
     searches: Sequence[Search]
-    timelines_of: TimelineSource
+    by_kind: Timelines
     rng: random.Random
 
     def explain(self, missing: InsufficientCapacity, until: int = 0) -> exceptions.ClimateError:
@@ -56,26 +56,26 @@ class RejectedRequest:
         if error is not None:
             return error
         # Nothing else is requested than a later end, so that alone is the invalid field.
-        if all(request.field == _END_FIELD for request in self.requests):
+        if all(search.demand.field == _END_FIELD for search in self.searches):
             return self._reject_extension(missing.index, until)
-        request, search = self.requests[missing.index], self.searches[missing.index]
-        start = search.start + delta_to_microseconds(request.before)
-        end = search.end - delta_to_microseconds(request.after)
+        search = self.searches[missing.index]
+        demand, start = search.demand, search.start
+        end = search.end - delta_to_microseconds(demand.after)
         problem = self._describe_problem(missing, start, end)
         if self._is_running:
-            last = min(until - delta_to_microseconds(request.after), end)
+            last = min(until - delta_to_microseconds(demand.after), end)
             return self._reject_change(problem, missing.index, last)
         delay = self._find_next_delay()
         if delay is not None:
             return exceptions.NotEnough(
                 f'{problem}. There is enough for the same duration from '
                 f'{format_microseconds(start + delay)} on.',
-                field=request.field,
+                field=demand.field,
                 available_from=_serialize(start + delay),
             )
         return self._reject_for_ever() or exceptions.NotEnough(
             f'{problem}, and no time was found in the next year at which there is enough.',
-            field=request.field,
+            field=demand.field,
         )
 
     def find_error(self, index: int) -> exceptions.ClimateError | None:
@@ -85,17 +85,17 @@ class RejectedRequest:
 
         :param index: the place of the request
         """
-        request, demand = self.requests[index], self.searches[index].demand
+        demand = self.searches[index].demand
         units = [timeline.unit for timeline in self._admitted(index)]
         if demand.pool and all(unit.pool != demand.pool for unit in units):
             # The pools of other projects are as unknown as pools that do not exist.
-            field = _sibling_field(request, 'pool')
+            field = _sibling_field(demand, 'pool')
             return exceptions.HostPoolNotFound(
-                f'{field}: there is no pool {demand.pool} with {request.noun}.', field=field
+                f'{field}: there is no pool {demand.pool} with {demand.noun}.', field=field
             )
         unknown = _find_unknown_property(demand.property_fields, units)
         if unknown is not None:
-            field = _sibling_field(request, demand.property_fields[unknown])
+            field = _sibling_field(demand, demand.property_fields[unknown])
             return demand.unknown_property(
                 f'{field}: there is no property {unknown}.', field=field
             )
@@ -103,23 +103,24 @@ class RejectedRequest:
 
     def _find_duplicate_units(self, index: int) -> exceptions.BadRequest | None:
         """Return the error of a request that names units which another request needs."""
-        request, mine = self.requests[index], self._named_units(index)
-        for number, other in enumerate(self.requests):
-            if number == index or other.demand.kind != request.demand.kind:
+        demand, mine = self.searches[index].demand, self._named_units(index)
+        for number, search in enumerate(self.searches):
+            other = search.demand
+            if number == index or other.kind != demand.kind:
                 continue
             theirs = self._named_units(number)
             both = mine.keys() & theirs.keys()
-            needed = other.demand.min_pieces + request.demand.min_pieces
+            needed = other.min_pieces + demand.min_pieces
             if both and needed > len(mine.keys() | theirs.keys()):
-                names = _unit_names([mine[unit_id] for unit_id in sorted(both)], request.demand)
+                names = _unit_names([mine[unit_id] for unit_id in sorted(both)], demand)
                 return exceptions.BadRequest(
-                    f'{request.field}: the request names {words.listed(names)} twice, here and '
+                    f'{demand.field}: the request names {words.listed(names)} twice, here and '
                     f'in {other.field}. Name each once.',
-                    field=request.field,
+                    field=demand.field,
                 )
         return None
 
-    def find_permanent_shortage(self) -> tuple[AllocationRequest, Shortage] | None:
+    def find_permanent_shortage(self) -> tuple[Demand, Shortage] | None:
         """Return what a request lacks even if nothing is allocated; None: other times may do.
 
         Units that a request may not have are ignored.
@@ -127,22 +128,22 @@ class RejectedRequest:
         missing = self._without_allocations(enabled=False)._find_missing()
         if missing is None:
             return None
-        request = self.requests[missing.index]
+        demand = self.searches[missing.index].demand
         units = [timeline.unit for timeline in self._admitted(missing.index)]
-        disabled = find_disabled_units(request, units)
+        disabled = find_disabled_units(demand, units)
         shortage = (
-            _find_unit_shortage(request, units)
+            _find_unit_shortage(demand, units)
             or disabled
-            or _describe_total(request, missing.count)
+            or _describe_total(demand, missing.count)
         )
         text = f'{shortage.text}.'
         if shortage is not disabled and (
             self._without_allocations(enabled=True)._find_missing() is None
         ):
             text += ' More would do, but are disabled or serve ordinary servers at the moment.'
-        return request, shortage._replace(text=text)
+        return demand, shortage._replace(text=text)
 
-    def _without_allocations(self, enabled: bool) -> 'RejectedRequest':
+    def _without_allocations(self, enabled: bool) -> 'Rejection':
         """Return the same request of units of which nothing is allocated.
 
         :param enabled: whether disabled units accept allocations, too
@@ -154,15 +155,15 @@ class RejectedRequest:
                     if enabled
                     else timeline.unit
                 )
-                for timeline in self.timelines_of(kind)
+                for timeline in self.by_kind.get(kind, ())
             ]
             for kind in {search.demand.kind for search in self.searches}
         }
         searches = [dataclasses.replace(each, own={}, keep=False) for each in self.searches]
-        return dataclasses.replace(self, searches=searches, timelines_of=timelines.__getitem__)
+        return dataclasses.replace(self, searches=searches, by_kind=timelines)
 
     def explain_extension(
-        self, index: int, until: int, budget: windows.SearchBudget
+        self, index: int, until: int, budget: SearchBudget
     ) -> tuple[str, list[str]]:
         """Return until when the lease, and each reservation in the way, could be extended.
 
@@ -174,24 +175,25 @@ class RejectedRequest:
         obstacles = self._find_obstacles() or [index]
         parts = []
         for number in obstacles:
-            request, search = self.requests[number], self.searches[number]
+            search = self.searches[number]
+            demand = search.demand
             latest = self._only([number]).find_latest_end(until, budget)
-            names = allocated_names(search, self.timelines_of, own=True)
-            noun = request.noun.removesuffix('s') if len(names) == 1 else request.noun
+            names = allocated_names(search, self.by_kind, own=True)
+            noun = demand.noun.removesuffix('s') if len(names) == 1 else demand.noun
             what = f'{noun} {words.listed(names)}' if names else noun
-            what = f'{what} (reservation {request.reservation_id})'
+            what = f'{what} (reservation {demand.reservation_id})'
             parts.append(
                 f'{what} could not be kept any longer'
                 if latest is None
                 else f'{what} could be kept until {format_microseconds(latest)}'
             )
-        request, search = self.requests[obstacles[0]], self.searches[obstacles[0]]
-        end = format_microseconds(search.end - delta_to_microseconds(request.after))
+        search = self.searches[obstacles[0]]
+        end = format_microseconds(search.end - delta_to_microseconds(search.demand.after))
         message = f'This lease cannot be extended until {end}: {"; ".join(parts)}.'
         latest = self.find_latest_end(until, budget)
         if latest is not None:
             message += f' This lease could be extended until {format_microseconds(latest)}.'
-        return message, [self.requests[number].reservation_id for number in obstacles]
+        return message, [self.searches[number].demand.reservation_id for number in obstacles]
 
     def _find_obstacles(self) -> list[int]:
         """Return the requests without which the other requests find sufficient capacity."""
@@ -204,16 +206,16 @@ class RejectedRequest:
             obstacles.append(left.pop(missing.index))
         return sorted(obstacles)
 
-    def find_latest_end(self, until: int, budget: windows.SearchBudget) -> int | None:
+    def find_latest_end(self, until: int, budget: SearchBudget) -> int | None:
         """Return the latest end that is found for the lease.
 
         :param until: when the lease ends as it is
         :returns: None: it cannot end later, or the budget is spent
         """
-        afters = [delta_to_microseconds(request.after) for request in self.requests]
+        afters = [delta_to_microseconds(search.demand.after) for search in self.searches]
         ends: set[int] = set()
         for search, after in zip(self.searches, afters, strict=True):
-            for timeline in self.timelines_of(search.demand.kind):
+            for timeline in self.by_kind.get(search.demand.kind, ()):
                 first = bisect_right(timeline.starts, until + after)
                 starts = timeline.starts[first : bisect_left(timeline.starts, search.end)]
                 ends.update((start - after) // _SECOND * _SECOND for start in starts)
@@ -237,38 +239,38 @@ class RejectedRequest:
         permanent = self.find_permanent_shortage()
         if permanent is None:
             return None
-        request, shortage = permanent
+        demand, shortage = permanent
         return exceptions.NotEnough(
             f'There will not be enough at any time: {shortage.text}',
-            field=_field_of(request, shortage),
+            field=_field_of(demand, shortage),
         )
 
     def _reject_extension(self, index: int, until: int) -> exceptions.NotEnough:
         """Return the error of a later end: until when each reservation could be extended."""
-        request, delay = self.requests[index], None
+        demand, delay = self.searches[index].demand, None
         if not self._is_running:
             delay = self._find_next_delay()
             error = self._reject_for_ever() if delay is None else None
             if error is not None:
                 return error
-        until -= delta_to_microseconds(request.after)
-        budget = windows.SearchBudget(MAX_CHECKS)
+        until -= delta_to_microseconds(demand.after)
+        budget = SearchBudget(MAX_CHECKS)
         message, reservation_ids = self.explain_extension(index, until, budget)
         available_from = None
         if delay is not None:
-            start = self.searches[index].start + delta_to_microseconds(request.before) + delay
+            start = self.searches[index].start + delay
             message += f' With its new length it could begin at {format_microseconds(start)}.'
             available_from = _serialize(start)
-        return exceptions.NotEnough(message, request.field, available_from, reservation_ids)
+        return exceptions.NotEnough(message, demand.field, available_from, reservation_ids)
 
     def _reject_change(self, problem: str, index: int, until: int) -> exceptions.NotEnough:
         """Return the error of a change of a running lease.
 
         :param until: the earlier one of its end and the requested end
         """
-        request = self.requests[index]
+        demand = self.searches[index].demand
         begin = max(search.begin for search in self.searches)
-        budget = windows.SearchBudget(MAX_CHECKS)
+        budget = SearchBudget(MAX_CHECKS)
         times = sorted(
             {
                 time
@@ -288,12 +290,12 @@ class RejectedRequest:
         # What fits at one time fits at all later times: less time is left, nothing is added.
         if not times or not fits(times[-1]):
             units = [timeline.unit for timeline in self._admitted(index)]
-            shortage = _find_unit_shortage(request, units)
+            shortage = _find_unit_shortage(demand, units)
             reason = f': {shortage.text}' if shortage else ''
             return exceptions.NotEnough(
                 f'{problem}, and there will not be enough at any time until the lease ends'
                 f'{reason}.',
-                field=_field_of(request, shortage),
+                field=_field_of(demand, shortage),
             )
         # The earliest time, or when the budget is spent a later time that has enough, too.
         first, last = 0, len(times) - 1
@@ -303,20 +305,48 @@ class RejectedRequest:
         return exceptions.NotEnough(
             f'{problem}. Ask again later: there is enough from '
             f'{format_microseconds(times[last])} on.',
-            field=request.field,
+            field=demand.field,
             available_from=_serialize(times[last]),
         )
 
     def _describe_problem(self, missing: InsufficientCapacity, start: int, end: int) -> str:
         """Return the beginning of a sentence: what is not free, and when."""
-        request, search = self.requests[missing.index], self.searches[missing.index]
+        search = self.searches[missing.index]
+        demand, count = search.demand, missing.count
+        least, kind, noun = demand.min_pieces, demand.kind, demand.noun
         first, last = format_microseconds(start), format_microseconds(end)
-        names = allocated_names(search, self.timelines_of, own=search.keep)
+        names = allocated_names(search, self.by_kind, own=search.keep)
+        if len(names) == 1:
+            return f'{names[0]} is promised to another reservation between {first} and {last}'
         if names:
-            return describe_allocated(names, f'between {first} and {last}')
-        return _describe_count(
-            missing.count, search.demand, request.noun, f'from {first} to {last}'
-        )
+            return (
+                f'{words.listed(names)} are promised to other reservations between {first} and '
+                f'{last}'
+            )
+        if demand.piece is None:
+            if count:
+                verb = 'is' if count == 1 else 'are'
+                return (
+                    f'Only {count} of at least {least} {noun} {verb} free from {first} to {last}'
+                )
+            if least == 1:
+                return f'None of the {noun} that would do are free from {first} to {last}'
+            return f'At least {least} {noun} are needed, and none is free from {first} to {last}'
+        if least == 1:
+            return (
+                f'There is no room for a {noun.removesuffix("s")} of this shape from {first} to '
+                f'{last}'
+            )
+        if demand.single_unit:
+            return (
+                f'There is no room for {least} {noun} of this shape on one {kind} from {first} '
+                f'to {last}'
+            )
+        if not count:
+            return (
+                f'There is no room for any of {least} {noun} of this shape from {first} to {last}'
+            )
+        return f'There is room for {count} of {least} {noun} of this shape from {first} to {last}'
 
     @property
     def _is_running(self) -> bool:
@@ -324,30 +354,24 @@ class RejectedRequest:
 
     @property
     def _cost(self) -> int:
-        return windows.search_cost(self.searches, self.timelines_of)
+        return windows.search_cost(self.searches, self.by_kind)
 
-    def _only(self, indexes: Sequence[int]) -> 'RejectedRequest':
+    def _only(self, indexes: Sequence[int]) -> 'Rejection':
         """Return a part of the requests."""
-        return dataclasses.replace(
-            self,
-            requests=[self.requests[index] for index in indexes],
-            searches=[self.searches[index] for index in indexes],
-        )
+        return dataclasses.replace(self, searches=[self.searches[index] for index in indexes])
 
     def _find_missing(self) -> InsufficientCapacity | None:
         """Return for which of the searches capacity is insufficient; None for none."""
-        return find_missing(self.searches, self.timelines_of, self.rng)
+        return find_missing(self.searches, self.by_kind, self.rng)
 
     def _find_next_delay(self) -> int | None:
-        budget = windows.SearchBudget(MAX_CHECKS)
-        return windows.find_next_delay(
-            self.searches, 0, self.timelines_of, HORIZON, self.rng, budget
-        )
+        budget = SearchBudget(MAX_CHECKS)
+        return windows.find_next_delay(self.searches, 0, self.by_kind, HORIZON, self.rng, budget)
 
     def _admitted(self, index: int) -> Iterator[Timeline]:
         """Yield the timelines of the units that a request may have."""
         demand = self.searches[index].demand
-        return (each for each in self.timelines_of(demand.kind) if demand.admits(each.unit))
+        return (each for each in self.by_kind.get(demand.kind, ()) if demand.admits(each.unit))
 
     def _usable(self, index: int) -> Iterator[Timeline]:
         """Yield the timelines of the units that a search may choose."""
@@ -355,7 +379,7 @@ class RejectedRequest:
         demand = search.demand
         return (
             each
-            for each in self.timelines_of(demand.kind)
+            for each in self.by_kind.get(demand.kind, ())
             if each.unit.id in search.own or (each.unit.available and demand.matches(each.unit))
         )
 
@@ -363,11 +387,11 @@ class RejectedRequest:
         demand = self.searches[index].demand
         if not demand.names_units:
             return {}
-        units = (timeline.unit for timeline in self.timelines_of(demand.kind))
+        units = (timeline.unit for timeline in self.by_kind.get(demand.kind, ()))
         return {unit.id: unit for unit in units if demand.matches(unit)}
 
 
-def allocated_names(search: Search, timelines_of: TimelineSource, own: bool) -> list[str]:
+def allocated_names(search: Search, by_kind: Timelines, own: bool) -> list[str]:
     """Return the names of the requested units that other reservations have at that time.
 
     :param own: whether units that the reservation has are requested, too
@@ -380,19 +404,18 @@ def allocated_names(search: Search, timelines_of: TimelineSource, own: bool) -> 
 
     units = [
         timeline.unit
-        for timeline in timelines_of(demand.kind)
+        for timeline in by_kind.get(demand.kind, ())
         if is_requested(timeline.unit)
         and not timeline.fits(search.begin, search.end, demand.piece, 1)
     ]
     return _unit_names(units, demand)
 
 
-def find_disabled_units(request: AllocationRequest, units: Sequence[Unit]) -> Shortage | None:
+def find_disabled_units(demand: Demand, units: Sequence[Unit]) -> Shortage | None:
     """Return which units that a request names accept no allocations; None: all do.
 
     :param units: the units that the request may have
     """
-    demand = request.demand
     if not demand.names_units:
         return None
     disabled = [unit for unit in units if not unit.available and demand.matches(unit)]
@@ -402,18 +425,17 @@ def find_disabled_units(request: AllocationRequest, units: Sequence[Unit]) -> Sh
     return Shortage(f'{words.listed(names)} {"is" if len(names) == 1 else "are"} disabled')
 
 
-def _find_unit_shortage(request: AllocationRequest, units: Sequence[Unit]) -> Shortage | None:
+def _find_unit_shortage(demand: Demand, units: Sequence[Unit]) -> Shortage | None:
     """Return why no single unit would do, or not all that are named; None: some would.
 
     :param units: the units that the request may have
     """
-    demand = request.demand
     pool = [unit for unit in units if demand.pool in (None, unit.pool)]
     fitting = [unit for unit in pool if demand.matches(unit)]
     if not pool:
         return Shortage(f'no {demand.kind} is in a pool that may be used')
     if not fitting or (demand.names_units and len(fitting) < demand.min_pieces):
-        return demand.find_shortage(pool) or Shortage(f'no {demand.kind} would do')
+        return demand.unit_filter.find_shortage(pool) or Shortage(f'no {demand.kind} would do')
     pieces = demand.min_pieces if demand.single_unit else 1
     for name, size in (demand.piece or {}).items():
         # Nova withholds a unit whose inventory is empty for a time.
@@ -425,39 +447,13 @@ def _find_unit_shortage(request: AllocationRequest, units: Sequence[Unit]) -> Sh
     return None
 
 
-def _describe_total(request: AllocationRequest, count: int) -> Shortage:
+def _describe_total(demand: Demand, count: int) -> Shortage:
     """Return the shortage of a request that all units together do not satisfy."""
-    demand = request.demand
     if not count:
         return Shortage(f'no {demand.kind} would do')
-    pieces = words.counted(count, request.noun.removesuffix('s'))
+    pieces = words.counted(count, demand.noun.removesuffix('s'))
     apart = f', each on another {demand.kind}' if demand.max_per_unit == 1 else ''
     return Shortage(f'there is room for {pieces} in all{apart}, not for {demand.min_pieces}')
-
-
-def describe_allocated(names: Sequence[str], period: str) -> str:
-    """Return the beginning of a sentence: which units other reservations have."""
-    if len(names) == 1:
-        return f'{names[0]} is promised to another reservation {period}'
-    return f'{words.listed(names)} are promised to other reservations {period}'
-
-
-def _describe_count(count: int, demand: Demand, noun: str, period: str) -> str:
-    """Return the beginning of a sentence: how much capacity is free of what is requested."""
-    least, kind = demand.min_pieces, demand.kind
-    if demand.piece is not None:
-        if least == 1:
-            return f'There is no room for a {noun.removesuffix("s")} of this shape {period}'
-        if demand.single_unit:
-            return f'There is no room for {least} {noun} of this shape on one {kind} {period}'
-        if not count:
-            return f'There is no room for any of {least} {noun} of this shape {period}'
-        return f'There is room for {count} of {least} {noun} of this shape {period}'
-    if not count:
-        if least == 1:
-            return f'None of the {noun} that would do are free {period}'
-        return f'At least {least} {noun} are needed, and none is free {period}'
-    return f'Only {count} of at least {least} {noun} {"is" if count == 1 else "are"} free {period}'
 
 
 def _find_unknown_property(names: Mapping[str, str], units: Sequence[Unit]) -> str | None:
@@ -471,19 +467,19 @@ def _find_unknown_property(names: Mapping[str, str], units: Sequence[Unit]) -> s
 
 
 def _unit_names(units: Sequence[Unit], demand: Demand) -> list[str]:
-    return [name for name in map(demand.unit_name, units) if name]
+    return [name for name in map(demand.unit_filter.unit_name, units) if name]
 
 
-def _field_of(request: AllocationRequest, shortage: Shortage | None) -> str:
+def _field_of(demand: Demand, shortage: Shortage | None) -> str:
     """Return the field that requests what is short; if no single field does, the amount."""
     if shortage and shortage.field:
-        return _sibling_field(request, shortage.field)
-    return request.field
+        return _sibling_field(demand, shortage.field)
+    return demand.field
 
 
-def _sibling_field(request: AllocationRequest, field: str) -> str:
+def _sibling_field(demand: Demand, field: str) -> str:
     """Return the place in the request of another field of the same reservation."""
-    place = request.field.rpartition('.')[0]
+    place = demand.field.rpartition('.')[0]
     return f'{place}.{field}' if place else field
 
 

@@ -3,7 +3,7 @@
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -64,24 +64,6 @@ class Unit:
     generation: int = 0
 
 
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class NewAllocation:
-    """Pieces of one unit that the calendar allocates to a reservation for a time.
-
-    :param start: UTC; like ``end`` it includes the time that prepares and cleans the unit
-    :param piece: the amounts of one piece; None: the piece is the whole unit
-    :param lane: the place among the concurrent allocations, from 0 on
-    """
-
-    unit_id: int
-    reservation_id: str
-    start: datetime
-    end: datetime
-    pieces: int = 1
-    piece: Mapping[str, int] | None = None
-    lane: int = 0
-
-
 class Order(enum.StrEnum):
     """The order in which units with free capacity are chosen."""
 
@@ -105,23 +87,45 @@ class Shortage(NamedTuple):
     field: str | None = None
 
 
+class UnitFilter:
+    """The units that satisfy a request, by their properties. This one accepts any unit."""
+
+    def matches(self, unit: Unit) -> bool:  # noqa: ARG002
+        """Return whether a unit satisfies the request."""
+        return True
+
+    def find_shortage(self, units: Sequence[Unit]) -> Shortage | None:  # noqa: ARG002
+        """Return what is requested and some of the units lack; None: no single property.
+
+        :param units: the units of the pool, at least one
+        """
+        return None
+
+    def unit_name(self, unit: Unit) -> str | None:  # noqa: ARG002
+        """Return the name of a unit for users; None: users know no name."""
+        return None
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The demand of a reservation on the units of a kind.
+    """The demand of a reservation on the units of a kind, for the time of its lease.
 
+    :param reservation_id: empty as long as the demand is only validated
+    :param field: the invalid field of the request if capacity is insufficient
+    :param noun: what users call the pieces: ``hosts``
+    :param after: how long its units are cleaned; part of the allocation
     :param min_pieces: minimum number of pieces
     :param max_pieces: number of pieces if there is sufficient capacity
     :param piece: the amounts of one piece; None: a piece is a whole unit
     :param max_per_unit: maximum number of pieces of one unit; None: as many as fit
     :param single_unit: whether all pieces are of the same unit
-    :param matches: returns whether a unit satisfies it, by its pool and properties
     :param pool: the required pool, which the field ``pool`` of the request names
-    :param admits: returns whether the project may use a unit at all
+    :param owner: the ids of the project and its domain; None: it may use all units
+    :param unit_filter: what the request says of its units
+    :param unit_ids: the only units that satisfy it, whatever their properties; None: any
     :param property_fields: property that it checks -> the field of the request that names it
     :param unknown_property: the error for a property that no unit has
     :param names_units: whether the request names its units
-    :param unit_name: returns the name of a unit for users; None: users know no name
-    :param find_shortage: returns what is requested and some of the units lack
     """
 
     kind: str
@@ -130,15 +134,30 @@ class Demand:
     piece: Mapping[str, int] | None = None
     max_per_unit: int | None = None
     single_unit: bool = False
-    matches: Callable[[Unit], bool] = lambda _unit: True
     pool: str | None = None
-    admits: Callable[[Unit], bool] = lambda _unit: True
+    owner: tuple[str | None, str | None] | None = None
+    unit_filter: UnitFilter = dataclasses.field(default_factory=UnitFilter)
+    unit_ids: frozenset[int] | None = None
     property_fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
     unknown_property: type[exceptions.BadRequest] = exceptions.BadRequest
     names_units: bool = False
-    unit_name: Callable[[Unit], str | None] = lambda _unit: None
-    find_shortage: Callable[[Sequence[Unit]], Shortage | None] = lambda _units: None
     order: Order = Order.FIT
+    reservation_id: str = ''
+    field: str = ''
+    noun: str = 'units'
+    after: timedelta = timedelta(0)
+
+    def matches(self, unit: Unit) -> bool:
+        """Return whether a unit satisfies it, by its pool, its access and its properties."""
+        if self.unit_ids is not None:
+            return unit.id in self.unit_ids
+        return (
+            self.pool in (None, unit.pool) and self.admits(unit) and self.unit_filter.matches(unit)
+        )
+
+    def admits(self, unit: Unit) -> bool:
+        """Return whether the project may use a unit at all."""
+        return unit.access is None or self.owner is None or unit.access.admits(*self.owner)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,24 +166,6 @@ class Window:
 
     start: datetime
     end: datetime
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class AllocationRequest:
-    """The demand of one reservation for the time of its lease.
-
-    :param field: the invalid field of the request if capacity is insufficient
-    :param noun: what users call the pieces: ``hosts``
-    :param before: how long its units are prepared; part of the allocation unless it is past
-    :param after: how long its units are cleaned; part of the allocation
-    """
-
-    reservation_id: str
-    demand: Demand
-    field: str
-    noun: str = 'units'
-    before: timedelta = timedelta(0)
-    after: timedelta = timedelta(0)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ class QueuedRequest:
 
     id: str
     project_id: str
-    wanted: Sequence[AllocationRequest]
+    demands: Sequence[Demand]
     start: datetime
     end: datetime
     latest: timedelta = timedelta(0)

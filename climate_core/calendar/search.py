@@ -7,30 +7,30 @@ Pure but for the random number generator. Times are numbers
 
 import dataclasses
 import heapq
+import itertools
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
+from climate_common.microseconds import delta_to_microseconds, to_microseconds
 from climate_core.calendar.model import Demand, Order
-from climate_core.calendar.timeline import Entry, Timeline, total_amounts
+from climate_core.calendar.timeline import Timeline, entry_of
 from climate_core.concurrency import check_deadline
+from climate_core.lease.allocations import Allocation
+
+T = TypeVar('T')
 
 #: A search takes the best of this number of units, and of this number for each piece.
 SAMPLE: Final = 1000
 SAMPLE_OF_PIECE: Final = 10
 
+#: The timelines of all units, by kind.
+Timelines = Mapping[str, Sequence[Timeline]]
 #: The spare of a unit, what fits, and its timeline, as in :class:`Candidate`.
 _RatedUnit = tuple[tuple[int, int], int, Timeline]
-
-
-class AllocationChoice(NamedTuple):
-    """Pieces of a unit."""
-
-    unit_id: int
-    pieces: int
-    lane: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class Search:
     demand: Demand
     start: int
     end: int
-    own: Mapping[int, AllocationChoice] = dataclasses.field(default_factory=dict)
+    own: Mapping[int, Allocation] = dataclasses.field(default_factory=dict)
     keep: bool = False
     firm: bool = False
     now: int = 0
@@ -67,11 +67,31 @@ class Search:
         """Return the duration, past or not."""
         return self.end - self.start
 
-    def entry(self, choice: AllocationChoice) -> Entry:
-        """Return a choice as an entry of a timeline."""
-        return Entry(
-            self.begin, self.end, choice.lane, total_amounts(choice.pieces, self.demand.piece)
+    def allocation(self, unit_id: int, pieces: int, lane: int) -> Allocation:
+        """Return an allocation of a unit for the time of the search."""
+        demand = self.demand
+        return Allocation(
+            unit_id, demand.reservation_id, self.begin, self.end, lane, pieces, demand.piece
         )
+
+
+def searches_for(
+    now: int, demands: Sequence[Demand], start: datetime, end: datetime
+) -> list[Search]:
+    """Return the search of each demand, with the time that cleans its units.
+
+    :param start: of the lease
+    :param now: the time from which units can be allocated
+    """
+    return [
+        Search(
+            demand=demand,
+            start=to_microseconds(start),
+            end=to_microseconds(end) + delta_to_microseconds(demand.after),
+            now=now,
+        )
+        for demand in demands
+    ]
 
 
 def shift_search(search: Search, delay: int) -> Search:
@@ -191,7 +211,7 @@ def _scatter(found: Iterator[Candidate], ahead: int, rng: random.Random) -> Iter
 #: Allocations of a whole unit within this number of microseconds get different lanes.
 LANE_MARGIN: Final = 3_600_000_000
 
-_Choices = Mapping[int, AllocationChoice]
+_Choices = Mapping[int, Allocation]
 _Shares = Iterator[tuple[Candidate, int]]
 
 
@@ -210,7 +230,7 @@ class InsufficientCapacity(Exception):
 
 def choose_units(
     search: Search, timelines: Sequence[Timeline], rng: random.Random
-) -> list[AllocationChoice]:
+) -> list[Allocation]:
     """Choose units for one search.
 
     :param timelines: of all units of the kind, in any order
@@ -228,10 +248,11 @@ def choose_units(
         if demand.single_unit:
             distribute = _choose_one_unit
         for candidate, pieces in list(distribute(search, chosen, candidates, missing)):
-            had = chosen.get(candidate.unit_id) or AllocationChoice(
-                candidate.unit_id, 0, _choose_lane(search, candidate.timeline)
-            )
-            chosen[candidate.unit_id] = had._replace(pieces=had.pieces + pieces)
+            unit_id = candidate.unit_id
+            had = chosen.get(unit_id)
+            lane = had.lane if had else _choose_lane(search, candidate.timeline)
+            more = pieces + (had.pieces if had else 0)
+            chosen[unit_id] = search.allocation(unit_id, more, lane)
     if _count_pieces(chosen) < demand.min_pieces:
         raise InsufficientCapacity(0, _count_pieces(chosen))
     return sorted(chosen.values())
@@ -241,7 +262,7 @@ def _count_pieces(chosen: _Choices) -> int:
     return sum(choice.pieces for choice in chosen.values())
 
 
-def _retained(search: Search, timelines: Sequence[Timeline]) -> dict[int, AllocationChoice]:
+def _retained(search: Search, timelines: Sequence[Timeline]) -> dict[int, Allocation]:
     """Return what the reservation keeps of its units.
 
     Surplus pieces are released first from the units that have the fewest.
@@ -254,7 +275,9 @@ def _retained(search: Search, timelines: Sequence[Timeline]) -> dict[int, Alloca
         less = min(choice.pieces, max(0, too_many))
         too_many -= less
         if less < choice.pieces:
-            kept[choice.unit_id] = choice._replace(pieces=choice.pieces - less)
+            kept[choice.unit_id] = search.allocation(
+                choice.unit_id, choice.pieces - less, choice.lane
+            )
     staying = {
         each.unit.id: kept[each.unit.id]
         for each in timelines
@@ -265,7 +288,7 @@ def _retained(search: Search, timelines: Sequence[Timeline]) -> dict[int, Alloca
     return kept
 
 
-def _stays(search: Search, timeline: Timeline, choice: AllocationChoice) -> bool:
+def _stays(search: Search, timeline: Timeline, choice: Allocation) -> bool:
     begin, end, piece = search.begin, search.end, search.demand.piece
     return (
         timeline.find_lane(begin, end, choice.lane) == choice.lane
@@ -341,15 +364,13 @@ def _choose_one_unit(
         yield best
 
 
-#: Returns the timelines of all units of a kind.
-TimelineSource = Callable[[str], Sequence[Timeline]]
 #: Maximum number of orders in which searches choose.
 MAX_ORDERS: Final = 8
 
 
 def choose_units_jointly(
-    searches: Sequence[Search], timelines_of: TimelineSource, rng: random.Random
-) -> list[list[AllocationChoice]]:
+    searches: Sequence[Search], by_kind: Timelines, rng: random.Random
+) -> list[list[Allocation]]:
     """Choose units for all searches, none of which takes a unit that another one chose.
 
     A search prefers units that no other search can use: for two searches for whole units that
@@ -359,17 +380,17 @@ def choose_units_jointly(
     :raises InsufficientCapacity: nothing is chosen
     """
     if len(searches) < 2:
-        return [_choose(0, search, timelines_of, rng) for search in searches]
+        return [_choose(0, search, by_kind, rng) for search in searches]
     order = list(range(len(searches)))
     kinds = {search.demand.kind for search in searches}
-    contention = {kind: _contention(kind, searches, timelines_of) for kind in kinds}
+    contention = {kind: _contention(kind, searches, by_kind) for kind in kinds}
     contested = [
         dataclasses.replace(each, contention=contention[each.demand.kind]) for each in searches
     ]
     missing: InsufficientCapacity | None = None
     for _ in searches[:MAX_ORDERS]:
         try:
-            return _choose_in_order(contested, order, timelines_of, rng)
+            return _choose_in_order(contested, order, by_kind, rng)
         except InsufficientCapacity as exc:
             # Users understand the error of the first order.
             missing = missing or exc
@@ -380,88 +401,147 @@ def choose_units_jointly(
 
 
 def find_missing(
-    searches: Sequence[Search], timelines_of: TimelineSource, rng: random.Random
+    searches: Sequence[Search], by_kind: Timelines, rng: random.Random
 ) -> InsufficientCapacity | None:
     """Return for which of the searches capacity is insufficient; None for none."""
     try:
-        choose_units_jointly(searches, timelines_of, rng)
+        choose_units_jointly(searches, by_kind, rng)
     except InsufficientCapacity as exc:
         return exc
     return None
 
 
-def _contention(
-    kind: str, searches: Sequence[Search], timelines_of: TimelineSource
-) -> dict[int, int]:
+def _contention(kind: str, searches: Sequence[Search], by_kind: Timelines) -> dict[int, int]:
     """Return the number of searches that each unit of a kind satisfies; of one search, nothing."""
     demands = [each.demand for each in searches if each.demand.kind == kind]
     if len(demands) < 2:
         return {}
-    units = [each.unit for each in timelines_of(kind)]
+    units = [each.unit for each in by_kind.get(kind, ())]
     return {unit.id: sum(each.matches(unit) for each in demands) for unit in units}
 
 
 def _choose_in_order(
     searches: Sequence[Search],
     order: Sequence[int],
-    timelines_of: TimelineSource,
+    by_kind: Timelines,
     rng: random.Random,
-) -> list[list[AllocationChoice]]:
-    remaining = RemainingTimelines(timelines_of)
-    chosen: dict[int, list[AllocationChoice]] = {}
+) -> list[list[Allocation]]:
+    remaining = dict(by_kind)
+    chosen: dict[int, list[Allocation]] = {}
     for index in order:
         search = searches[index]
+        kind = search.demand.kind
         kept = _count_pieces(search.own) if search.keep else 0
         enough = max(search.demand.min_pieces, min(search.demand.max_pieces, kept))
         demand = dataclasses.replace(search.demand, max_pieces=enough)
         least = dataclasses.replace(search, demand=demand)
         chosen[index] = _choose(index, least, remaining, rng)
-        remaining.occupy(search, chosen[index])
+        remaining[kind] = change_timelines(remaining.get(kind, ()), chosen[index])
     # All searches have their least number by now; searches that may have more share what is left.
     for index in order:
         search, choices = searches[index], chosen[index]
+        kind = search.demand.kind
         if sum(choice.pieces for choice in choices) < search.demand.max_pieces:
-            remaining.vacate(search, choices)
+            remaining[kind] = change_timelines(remaining[kind], without=choices)
             own = {choice.unit_id: choice for choice in choices}
             more = dataclasses.replace(search, own=own, keep=True, contention={})
             chosen[index] = _choose(index, more, remaining, rng)
-            remaining.occupy(search, chosen[index])
+            remaining[kind] = change_timelines(remaining[kind], chosen[index])
     return [chosen[index] for index in range(len(searches))]
 
 
 def _choose(
-    index: int, search: Search, timelines_of: TimelineSource, rng: random.Random
-) -> list[AllocationChoice]:
+    index: int, search: Search, by_kind: Timelines, rng: random.Random
+) -> list[Allocation]:
     try:
-        return choose_units(search, timelines_of(search.demand.kind), rng)
+        return choose_units(search, by_kind.get(search.demand.kind, ()), rng)
     except InsufficientCapacity as exc:
         raise InsufficientCapacity(index, exc.count) from exc
 
 
-class RemainingTimelines:
-    """A source of timelines that contain the choices of earlier searches, too."""
+def change_timelines(
+    timelines: Sequence[Timeline],
+    added: Iterable[Allocation] = (),
+    without: Iterable[Allocation] = (),
+) -> list[Timeline]:
+    """Return the timelines of units with other allocations."""
+    new = {allocation.unit_id: [entry_of(allocation)] for allocation in added}
+    old = {allocation.unit_id: [entry_of(allocation)] for allocation in without}
+    return [
+        timeline.changed(
+            timeline.unit, old.get(timeline.unit.id, ()), new.get(timeline.unit.id, ())
+        )
+        if timeline.unit.id in new or timeline.unit.id in old
+        else timeline
+        for timeline in timelines
+    ]
 
-    def __init__(self, timelines_of: TimelineSource) -> None:
-        self._timelines_of = timelines_of
-        self._changed: dict[int, Timeline] = {}
 
-    def __call__(self, kind: str) -> Sequence[Timeline]:
-        """Return the timelines of all units of a kind."""
-        timelines, changed = self._timelines_of(kind), self._changed
-        return [changed.get(each.unit.id, each) for each in timelines] if changed else timelines
+#: Maximum number of sets of leases that are compared to find a smaller set.
+_MAX_COMPARED: Final = 100
 
-    def occupy(self, search: Search, choices: Iterable[AllocationChoice]) -> None:
-        """Add the choices of a search."""
-        entries = {choice.unit_id: search.entry(choice) for choice in choices}
-        for timeline in self(search.demand.kind):
-            unit = timeline.unit
-            entry = entries.get(unit.id)
-            if entry is not None:
-                self._changed[unit.id] = timeline.changed(unit, added=[entry])
 
-    def vacate(self, search: Search, choices: Iterable[AllocationChoice]) -> None:
-        """Remove the choices of a search that were added."""
-        for choice in choices:
-            timeline = self._changed[choice.unit_id]
-            without = [search.entry(choice)]
-            self._changed[choice.unit_id] = timeline.changed(timeline.unit, without=without)
+def choose_preempted(candidates: Sequence[T], is_enough: Callable[[Sequence[T]], bool]) -> list[T]:
+    """Choose as few leases as necessary, and the youngest.
+
+    :param candidates: the youngest first
+    :param is_enough: returns whether capacity is sufficient without these
+    :returns: nothing if capacity is insufficient without all of them, too
+    """
+    if not candidates or not is_enough(candidates):
+        return []
+    fewest, most = 1, len(candidates)
+    while fewest < most:
+        middle = (fewest + most) // 2
+        if is_enough(candidates[:middle]):
+            most = middle
+        else:
+            fewest = middle + 1
+    chosen = list(candidates[:most])
+    # The oldest of them is necessary. Some of the younger leases may be spared, the oldest first.
+    return _without_spared(chosen, chosen[-2::-1], is_enough)
+
+
+def choose_fewest_preempted(
+    candidates: Sequence[T],
+    is_enough: Callable[[Sequence[T]], bool],
+    may_compare: Callable[[], bool] = lambda: True,
+) -> list[T]:
+    """Choose the smallest number of leases, and the youngest, as :func:`choose_preempted`.
+
+    Where leases free different parts of hosts, few older leases may replace many younger leases.
+    Of very many leases not all sets are compared.
+
+    :param may_compare: returns whether another set may be compared
+    """
+    chosen = choose_preempted(candidates, is_enough)
+    left = _MAX_COMPARED
+    for number in range(1, len(chosen)):
+        for some in itertools.combinations(candidates, number):
+            if not left or not may_compare():
+                return chosen
+            left -= 1
+            if is_enough(some):
+                return [*some]
+    return chosen
+
+
+def _without_spared(
+    chosen: list[T], block: Sequence[T], is_enough: Callable[[Sequence[T]], bool]
+) -> list[T]:
+    """Return what is chosen without the unnecessary leases of a block.
+
+    :param block: some of the chosen leases; the first is spared first
+    """
+    if not block:
+        return chosen
+    spared = {id(each) for each in block}
+    rest = [each for each in chosen if id(each) not in spared]
+    if is_enough(rest):
+        return rest
+    if len(block) == 1:
+        return chosen
+    middle = len(block) // 2
+    for part in (block[:middle], block[middle:]):
+        chosen = _without_spared(chosen, part, is_enough)
+    return chosen

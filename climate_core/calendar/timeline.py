@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from climate_common.microseconds import FOREVER, NEVER
 from climate_core.calendar.model import Unit
+from climate_core.lease.allocations import Allocation
 
 
 class Entry(NamedTuple):
@@ -31,6 +32,12 @@ class Entry(NamedTuple):
 def total_amounts(pieces: int, piece: Mapping[str, int] | None) -> Mapping[str, int] | None:
     """Return the sum of pieces; None: the whole unit."""
     return None if piece is None else {name: each * pieces for name, each in piece.items()}
+
+
+def entry_of(allocation: Allocation) -> Entry:
+    """Return the entry of an allocation in the timeline of its unit."""
+    amounts = total_amounts(allocation.pieces, allocation.piece)
+    return Entry(allocation.start, allocation.end, allocation.lane, amounts)
 
 
 def usage_levels(entries: Iterable[Entry]) -> Iterator[tuple[int, int, Mapping[str, int]]]:
@@ -296,3 +303,46 @@ def _fitting_pieces(
     if most is not None:
         counts.append(most)
     return max(0, min(counts, default=1))
+
+
+class Overcommit(NamedTuple):
+    """An allocation that exceeds the capacity of its unit, which became smaller.
+
+    :param short: name of an amount -> capacity of the unit, and the most that is allocated of it
+        during this allocation
+    """
+
+    unit_id: int
+    reservation_id: str
+    short: Mapping[str, tuple[int, int]]
+
+
+def find_overcommits(unit: Unit, rows: Sequence[Allocation], now: int) -> list[Overcommit]:
+    """Return the allocations for which a unit lacks capacity beside older allocations.
+
+    Allocations that have started come first, then the oldest.
+
+    :param rows: all allocations of the unit that have not ended
+    """
+    kept = Timeline(unit)
+    overcommits = []
+    for row in sorted(rows, key=lambda row: (row.start > now, row.unit_generation)):
+        fits = kept.fits(row.start, row.end, row.piece, row.pieces) >= row.pieces
+        # A released allocation stays as it is until it is empty.
+        if fits or row.piece is None or row.released:
+            kept = kept.changed(unit, added=[entry_of(row)])
+        else:
+            short = _short_amounts(unit, rows, row)
+            overcommits.append(Overcommit(unit.id, row.reservation_id, short))
+    return overcommits
+
+
+def _short_amounts(
+    unit: Unit, rows: Sequence[Allocation], overcommitted: Allocation
+) -> dict[str, tuple[int, int]]:
+    peak: dict[str, int] = {}
+    for start, end, used in usage_levels(map(entry_of, rows)):
+        if start < overcommitted.end and end > overcommitted.start:
+            peak |= {name: max(amount, peak.get(name, 0)) for name, amount in used.items()}
+    has = {name: unit.capacity.get(name, 0) for name in overcommitted.piece or ()}
+    return {name: (total, peak[name]) for name, total in has.items() if peak[name] > total}

@@ -16,52 +16,35 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from climate_common.microseconds import FOREVER
+from climate_common.microseconds import FOREVER, delta_to_microseconds
+from climate_core.calendar.model import QueuedRequest
 from climate_core.calendar.search import (
-    AllocationChoice,
     InsufficientCapacity,
-    RemainingTimelines,
     Search,
-    TimelineSource,
+    Timelines,
+    change_timelines,
     choose_units_jointly,
     find_missing,
+    searches_for,
     shift_search,
 )
 from climate_core.calendar.timeline import Timeline
-from climate_core.concurrency import check_deadline
+from climate_core.concurrency import SearchBudget
+from climate_core.lease.allocations import Allocation
 
 #: A search through this number of units takes as long as one check of a unit.
 _UNITS_PER_CHECK = 4
 
 
-class SearchBudget:
-    """Limit the cost of a search.
-
-    :ivar left: the number of units that may still be checked
-    """
-
-    def __init__(self, left: int) -> None:
-        self.left = left
-
-    def spend(self, count: int = 1) -> bool:
-        """Spend a part; tell whether there was any left.
-
-        :raises climate_core.exceptions.ServiceUnavailable: the caller waits no longer
-        """
-        check_deadline()
-        self.left -= count
-        return self.left + count > 0
-
-
-def search_cost(searches: Sequence[Search], timelines_of: TimelineSource) -> int:
+def search_cost(searches: Sequence[Search], by_kind: Timelines) -> int:
     """Return what one search costs of a budget: it checks all units, but quickly."""
-    units = sum(len(timelines_of(search.demand.kind)) for search in searches)
+    units = sum(len(by_kind.get(search.demand.kind, ())) for search in searches)
     return units // _UNITS_PER_CHECK
 
 
 def capacity_changes(
     searches: Sequence[Search],
-    timelines_of: TimelineSource,
+    by_kind: Timelines,
     latest: int,
     rng: random.Random,
     budget: SearchBudget,
@@ -74,30 +57,30 @@ def capacity_changes(
     """
     delay: int | None = 0
     is_sufficient = False
-    cost = search_cost(searches, timelines_of)
+    cost = search_cost(searches, by_kind)
     while delay is not None and delay <= latest and budget.spend(cost):
-        change = _next_start(searches, delay, timelines_of, rng)
+        change = _next_start(searches, delay, by_kind, rng)
         if (change is not None) != is_sufficient:
             is_sufficient = not is_sufficient
             yield delay, is_sufficient
         if change is None:
-            change = find_next_delay(searches, delay, timelines_of, latest, rng, budget)
+            change = find_next_delay(searches, delay, by_kind, latest, rng, budget)
         delay = change
 
 
 def _next_start(
-    searches: Sequence[Search], delay: int, timelines_of: TimelineSource, rng: random.Random
+    searches: Sequence[Search], delay: int, by_kind: Timelines, rng: random.Random
 ) -> int | None:
     """Return the delay after which the units chosen now are not free; None: none are chosen."""
     later = [shift_search(each, delay) for each in searches]
     try:
-        joint_choices = choose_units_jointly(later, timelines_of, rng)
+        joint_choices = choose_units_jointly(later, by_kind, rng)
     except InsufficientCapacity:
         return None
     taken = FOREVER
     for search, choices in zip(later, joint_choices, strict=True):
         chosen = {choice.unit_id for choice in choices}
-        ours = (each for each in timelines_of(search.demand.kind) if each.unit.id in chosen)
+        ours = (each for each in by_kind.get(search.demand.kind, ()) if each.unit.id in chosen)
         entered = min((timeline.next_start(search.end) for timeline in ours), default=FOREVER)
         taken = min(taken, entered - search.end)
     return delay + taken + 1
@@ -106,7 +89,7 @@ def _next_start(
 def find_next_delay(
     searches: Sequence[Search],
     delay: int,
-    timelines_of: TimelineSource,
+    by_kind: Timelines,
     latest: int,
     rng: random.Random,
     budget: SearchBudget,
@@ -116,7 +99,7 @@ def find_next_delay(
     :param delay: a delay without sufficient capacity, in microseconds
     :param latest: the longest acceptable delay, in microseconds
     """
-    checks = _UnitChecks([shift_search(each, delay) for each in searches], timelines_of)
+    checks = _UnitChecks([shift_search(each, delay) for each in searches], by_kind)
     missing = [1 if each.demand.single_unit else each.demand.min_pieces for each in searches]
     for later, number, more in checks.run(latest - delay, budget):
         missing[number] -= more
@@ -124,7 +107,7 @@ def find_next_delay(
             later > 0
             and checks.next_check > later
             and max(missing) <= 0
-            and _all_fit(searches, delay + later, timelines_of, rng)
+            and _all_fit(searches, delay + later, by_kind, rng)
         ):
             return delay + later
     return None
@@ -137,9 +120,9 @@ class _UnitChecks:
         of a unit that was checked before, of several searches any check
     """
 
-    def __init__(self, searches: Sequence[Search], timelines_of: TimelineSource) -> None:
+    def __init__(self, searches: Sequence[Search], by_kind: Timelines) -> None:
         self._searches = searches
-        self._timelines = [timelines_of(each.demand.kind) for each in searches]
+        self._timelines = [by_kind.get(each.demand.kind, ()) for each in searches]
         self._starts = list(accumulate(map(len, self._timelines), initial=0))
         self.next_check = 0
 
@@ -212,31 +195,16 @@ def _check_unit(search: Search, timeline: Timeline, delay: int) -> tuple[int, in
 
 
 def _all_fit(
-    searches: Sequence[Search], delay: int, timelines_of: TimelineSource, rng: random.Random
+    searches: Sequence[Search], delay: int, by_kind: Timelines, rng: random.Random
 ) -> bool:
     if len(searches) < 2:
         return True
     later = [shift_search(search, delay) for search in searches]
-    return find_missing(later, timelines_of, rng) is None
+    return find_missing(later, by_kind, rng) is None
 
 
 #: Leases of a project that are searched whatever they cost: the leases of its first turns.
 _ALWAYS_SEARCHED = 2
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class QueuedSearch:
-    """The searches of one queued lease.
-
-    :param searches: as if the lease started now, or at its start date
-    :param latest: maximum delay of its start in microseconds; 0: its time is fixed
-    :param turn: its place among the searched leases, if not all can be searched
-    """
-
-    searches: Sequence[Search]
-    latest: int = 0
-    project_id: str = ''
-    turn: int = 0
 
 
 @dataclasses.dataclass(slots=True)
@@ -260,65 +228,72 @@ class SearchResult:
 
 
 def backfill(
-    queued: Sequence[QueuedSearch], timelines_of: TimelineSource, rng: random.Random, checks: int
+    queued: Sequence[QueuedRequest],
+    now: int,
+    by_kind: Timelines,
+    rng: random.Random,
+    checks: int,
 ) -> Iterator[SearchResult]:
     """Yield the result for each lease that is searched, in the order of the queue.
 
     Each project has the same share of the checks: one half for searches, one half to find the
     capacity that is kept for leases. A project that needs more takes nothing from other projects.
+
+    :param now: the time from which units can be allocated
     """
     share = checks // max(1, len({lease.project_id for lease in queued})) // 2
     budgets = {lease.project_id: SearchBudget(share) for lease in queued}
-    remaining = RemainingTimelines(timelines_of)
-    for number in _within_budget(queued, timelines_of, share):
-        lease = queued[number]
+    remaining = dict(by_kind)
+    joint = [searches_for(now, lease.demands, lease.start, lease.end) for lease in queued]
+    costs = [search_cost(searches, by_kind) for searches in joint]
+    for number in _within_budget(queued, costs, share):
+        lease, searches = queued[number], joint[number]
         try:
-            choices = choose_units_jointly(lease.searches, remaining, rng)
+            choices = choose_units_jointly(searches, remaining, rng)
         except InsufficientCapacity:
-            budget = budgets[lease.project_id]
-            delay = _reserve_capacity(lease, remaining, rng, budget) if lease.latest else None
+            budget, latest = budgets[lease.project_id], delta_to_microseconds(lease.latest)
+            delay = _reserve_capacity(searches, latest, remaining, rng, budget) if latest else None
             yield SearchResult(number, delay)
         else:
             result = SearchResult(number, 0)
             yield result
             if result.is_taken:
-                _occupy(lease.searches, choices, remaining)
+                _occupy(searches, choices, remaining)
 
 
-def _within_budget(
-    queued: Sequence[QueuedSearch], timelines_of: TimelineSource, share: int
-) -> list[int]:
+def _within_budget(queued: Sequence[QueuedRequest], costs: Sequence[int], share: int) -> list[int]:
     """Return the numbers of the leases that are searched, in the order of the queue."""
     budgets = {lease.project_id: SearchBudget(share) for lease in queued}
     counts = Counter[str]()
     numbers = []
     for number in sorted(range(len(queued)), key=lambda place: queued[place].turn):
-        lease = queued[number]
-        cost = search_cost(lease.searches, timelines_of)
-        if budgets[lease.project_id].spend(cost) or counts[lease.project_id] < _ALWAYS_SEARCHED:
-            counts[lease.project_id] += 1
+        project_id = queued[number].project_id
+        if budgets[project_id].spend(costs[number]) or counts[project_id] < _ALWAYS_SEARCHED:
+            counts[project_id] += 1
             numbers.append(number)
     return sorted(numbers)
 
 
 def _reserve_capacity(
-    lease: QueuedSearch,
-    remaining: RemainingTimelines,
+    searches: Sequence[Search],
+    latest: int,
+    remaining: dict[str, Sequence[Timeline]],
     rng: random.Random,
     budget: SearchBudget,
 ) -> int | None:
     """Keep the earliest capacity that a lease can have; return its delay."""
-    delay = find_next_delay(lease.searches, 0, remaining, lease.latest, rng, budget)
+    delay = find_next_delay(searches, 0, remaining, latest, rng, budget)
     if delay is not None:
-        later = [shift_search(search, delay) for search in lease.searches]
+        later = [shift_search(search, delay) for search in searches]
         _occupy(later, choose_units_jointly(later, remaining, rng), remaining)
     return delay
 
 
 def _occupy(
     searches: Sequence[Search],
-    choices: Sequence[Sequence[AllocationChoice]],
-    remaining: RemainingTimelines,
+    choices: Sequence[Sequence[Allocation]],
+    remaining: dict[str, Sequence[Timeline]],
 ) -> None:
     for search, chosen in zip(searches, choices, strict=True):
-        remaining.occupy(search, chosen)
+        kind = search.demand.kind
+        remaining[kind] = change_timelines(remaining.get(kind, ()), chosen)

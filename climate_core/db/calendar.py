@@ -16,10 +16,12 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
+from climate_common.microseconds import from_microseconds
 from climate_core.db import rows as db_rows
 from climate_core.db import sql, tables
 from climate_core.db.engine import signal
 from climate_core.db.sql import microseconds
+from climate_core.lease.allocations import Allocation
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
@@ -59,14 +61,15 @@ _ALLOCATION_COLUMNS = (
 )
 #: The end of the text of an allocation: some databases cut long texts off.
 _MARK = '.'
+#: In the order of the fields of :class:`Allocation`.
 _STORED_COLUMNS = (
-    _ALLOCATION.c.reservation_id,
     _ALLOCATION.c.unit_id,
-    _ALLOCATION.c.unit_generation,
+    _ALLOCATION.c.reservation_id,
     *_TIMES,
     _ALLOCATION.c.lane,
     _ALLOCATION.c.pieces,
     _ALLOCATION.c.piece,
+    _ALLOCATION.c.unit_generation,
     _ALLOCATION.c.released,
 )
 
@@ -83,28 +86,6 @@ class AllocationColumns(NamedTuple):
     lanes: Sequence[int]
     pieces: Sequence[int]
     piece: Sequence[str | None]
-
-
-class StoredAllocation(NamedTuple):
-    """An allocation of a reservation as it was read; the times are numbers.
-
-    :param released: it was released while the lease was running
-    """
-
-    reservation_id: str
-    unit_id: int
-    unit_generation: int
-    start: int
-    end: int
-    lane: int
-    pieces: int
-    piece: Mapping[str, int] | None
-    released: bool | None = None
-
-    @property
-    def key(self) -> tuple[int, int]:
-        """Return the primary key."""
-        return self.unit_id, self.unit_generation
 
 
 class Totals(NamedTuple):
@@ -214,7 +195,7 @@ def read_generations(session: orm.Session) -> dict[int, int]:
 
 def allocations_of_reservations(
     session: orm.Session, reservation_ids: Collection[str], late: bool = False
-) -> list[StoredAllocation]:
+) -> list[Allocation]:
     """Read the allocations of reservations that have not ended.
 
     :param late: include allocations that have ended and were not released
@@ -225,16 +206,14 @@ def allocations_of_reservations(
         sa.or_(lasting, _ALLOCATION.c.released.is_not(True)) if late else lasting,
     )
     ordered = query.order_by(_ALLOCATION.c.unit_id)
-    return [StoredAllocation._make(row) for row in session.execute(ordered)]
+    return [Allocation._make(row) for row in session.execute(ordered)]
 
 
-def allocations_of_units(
-    session: orm.Session, unit_ids: Collection[int]
-) -> list[StoredAllocation]:
+def allocations_of_units(session: orm.Session, unit_ids: Collection[int]) -> list[Allocation]:
     """Read the allocations of units that have not ended, by reservation; one statement."""
     mine = _ALLOCATION.c.unit_id.in_(sorted(unit_ids))
     query = sa.select(*_STORED_COLUMNS).where(mine, _ALLOCATION.c.end > sql.now(session))
-    return [StoredAllocation._make(row) for row in session.execute(query)]
+    return [Allocation._make(row) for row in session.execute(query)]
 
 
 def allocations_starting(
@@ -243,7 +222,7 @@ def allocations_starting(
     first: datetime.datetime,
     last: datetime.datetime,
     lock: bool = False,
-) -> list[StoredAllocation]:
+) -> list[Allocation]:
     """Read the allocations of units that start between two times.
 
     :param lock: read what is committed now, and lock it; the caller has written to the units
@@ -257,11 +236,11 @@ def allocations_starting(
         .order_by(_ALLOCATION.c.unit_id)
     )
     found = session.execute(query.with_for_update() if lock else query)
-    return [StoredAllocation._make(row) for row in found]
+    return [Allocation._make(row) for row in found]
 
 
 def lease_start_dates(
-    session: orm.Session, allocations: Collection[StoredAllocation]
+    session: orm.Session, allocations: Collection[Allocation]
 ) -> dict[str, datetime.datetime]:
     """Read the start dates of the leases of allocations, by the ids of the reservations."""
     ids = sorted({each.reservation_id for each in allocations})
@@ -302,16 +281,26 @@ def raise_generations(session: orm.Session, ids: Collection[int]) -> None:
     db_rows.change(session, change.values(values))
 
 
-def insert_allocations(session: orm.Session, allocations: Sequence[Mapping[str, Any]]) -> bool:
+def insert_allocations(session: orm.Session, allocations: Sequence[Allocation]) -> bool:
     """Insert allocations; False, and none, if a unit has an allocation of the same generation."""
+    values = []
+    for allocation in allocations:
+        times = {
+            'start': from_microseconds(allocation.start),
+            'end': from_microseconds(allocation.end),
+        }
+        row = allocation._asdict() | times
+        # The default of the column, which also an allocation has that was moved.
+        del row['released']
+        values.append(row)
     try:
-        db_rows.insert(session, _ALLOCATION, allocations)
+        db_rows.insert(session, _ALLOCATION, values)
     except db_exc.DBDuplicateEntry:
         return False
     return True
 
 
-def delete_allocations(session: orm.Session, allocations: Collection[StoredAllocation]) -> bool:
+def delete_allocations(session: orm.Session, allocations: Collection[Allocation]) -> bool:
     """Delete allocations; False if an allocation is already deleted."""
     if allocations:
         signal(session, FREED)
@@ -321,7 +310,7 @@ def delete_allocations(session: orm.Session, allocations: Collection[StoredAlloc
 
 def end_allocations(
     session: orm.Session,
-    allocations: Collection[StoredAllocation],
+    allocations: Collection[Allocation],
     time: datetime.datetime,
     released: bool | None = None,
 ) -> bool:
@@ -342,7 +331,7 @@ def mark_released(session: orm.Session, reservation_ids: Collection[str]) -> Non
     db_rows.change(session, sa.update(_ALLOCATION).where(mine).values(released=True))
 
 
-def set_start(session: orm.Session, allocation: StoredAllocation, time: datetime.datetime) -> None:
+def set_start(session: orm.Session, allocation: Allocation, time: datetime.datetime) -> None:
     """Set the start of an allocation."""
     db_rows.change(
         session, sa.update(_ALLOCATION).where(_are_allocations([allocation])).values(start=time)
@@ -358,6 +347,6 @@ def change_lane(
     return db_rows.change(session, sa.update(_ALLOCATION).where(ours).values(lane=new)) == 1
 
 
-def _are_allocations(allocations: Iterable[StoredAllocation]) -> sa.ColumnElement[bool]:
-    keys = sorted(each.key for each in allocations)
+def _are_allocations(allocations: Iterable[Allocation]) -> sa.ColumnElement[bool]:
+    keys = sorted((each.unit_id, each.unit_generation) for each in allocations)
     return sa.tuple_(_ALLOCATION.c.unit_id, _ALLOCATION.c.unit_generation).in_(keys)

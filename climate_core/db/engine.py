@@ -97,15 +97,16 @@ def describe_error(exc: Exception) -> str:
 class TransactionRejected(Exception):
     """A transaction is rejected; its slow explanation is computed after the rollback.
 
-    :param explain: returns the exception for the caller of :meth:`Database.write`; without a
-        session
-    :param about: the id of the reservation because of which it is rejected, if it is one
+    :ivar about: the id of the reservation because of which it is rejected, if it is one
     """
 
-    def __init__(self, explain: Callable[[], Exception], about: str | None = None) -> None:
-        super().__init__()
-        self.explain = explain
+    def __init__(self, about: str | None = None) -> None:
+        super().__init__(about)
         self.about = about
+
+    def explain(self) -> Exception:
+        """Return the exception for the caller of :meth:`Database.write`; without a session."""
+        raise NotImplementedError
 
 
 #: Retries a function after a deadlock, a lost connection or a concurrent change. It must open its

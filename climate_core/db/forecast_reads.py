@@ -12,9 +12,9 @@ from sqlalchemy import orm
 
 from climate_common.resource_types import SERVER, STACK
 from climate_core.db import calendar, events, sql, tables
-from climate_core.db.calendar import StoredAllocation
 from climate_core.db.reservations import SHORT_PARAMS, is_held
 from climate_core.lease import model, states
+from climate_core.lease.allocations import Allocation
 from climate_core.lease.model import (
     PARTS,
     PREPARE,
@@ -35,7 +35,7 @@ class Preemptible:
     runs: bool
     start: datetime.datetime
     end: datetime.datetime
-    promises: list[StoredAllocation]
+    promises: list[Allocation]
 
     def overlaps(self, start: datetime.datetime, end: datetime.datetime) -> bool:
         """Return whether it overlaps another lease in time."""

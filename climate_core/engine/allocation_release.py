@@ -14,6 +14,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core.calendar.calendar import Calendar
+from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.db import calendar as db_calendar
 from climate_core.db import reservations
 from climate_core.db.engine import signal
@@ -51,15 +52,16 @@ class AllocationReleaser:
         """Release what reservations no longer hold; retain what they use until the next poll."""
         held = {r.id for r in after.live}
         freed = [r for r in before.live if r.id not in held]
-        self._release(session, [r for r in freed if r.unit_kind is not None], now)
-        self._give_up(session, before, after, now)
+        calendar = self.calendar.transaction(session)
+        self._release(calendar, [r for r in freed if r.unit_kind is not None], now)
+        self._give_up(calendar, before, after, now)
         if any(r.amounts for r in freed):
             signal(session, reservations.FREED)
-        self._keep(session, after, next_poll)
+        self._keep(calendar, after, next_poll)
 
     def _give_up(
         self,
-        session: orm.Session,
+        calendar: CalendarTransaction,
         before: model.Lease,
         after: model.Lease,
         now: datetime.datetime,
@@ -69,9 +71,9 @@ class AllocationReleaser:
             return
         queued = {r.id for r in after.live if r.status == _R.PENDING}
         preempted = [r for r in before.live if r.id in queued]
-        self._release(session, preempted, now)
-        db_calendar.mark_released(session, [r.id for r in preempted])
-        signal(session, reservations.FREED)
+        self._release(calendar, preempted, now)
+        db_calendar.mark_released(calendar.session, [r.id for r in preempted])
+        signal(calendar.session, reservations.FREED)
 
     def end_superseded(self, lease: model.Lease) -> None:
         """Undo what was done after the end of reservations, after the claim of an event was lost.
@@ -100,7 +102,10 @@ class AllocationReleaser:
                 LOG.exception('%s is not ended again', reservation.id)
 
     def _release(
-        self, session: orm.Session, freed: Iterable[model.Reservation], now: datetime.datetime
+        self,
+        calendar: CalendarTransaction,
+        freed: Iterable[model.Reservation],
+        now: datetime.datetime,
     ) -> None:
         """Release allocations, from when their units are cleaned."""
         by_time: dict[datetime.timedelta, dict[str, Collection[int]]] = defaultdict(dict)
@@ -112,10 +117,10 @@ class AllocationReleaser:
                 cleaning, used = plugin.cleaning(reservation), plugin.used_units(reservation)
             by_time[cleaning][reservation.id] = used
         for cleaning, of_reservations in by_time.items():
-            self.calendar.release(session, of_reservations, now, cleaning)
+            self.calendar.release(calendar, of_reservations, now, cleaning)
 
     def _keep(
-        self, session: orm.Session, lease: model.Lease, next_poll: datetime.datetime
+        self, calendar: CalendarTransaction, lease: model.Lease, next_poll: datetime.datetime
     ) -> None:
         """Retain the units that ending reservations still use, until they are empty.
 
@@ -133,7 +138,7 @@ class AllocationReleaser:
             if any(end <= next_poll + cleaning for end in ends):
                 late[next_poll + cleaning + _RETAINED_AFTER_POLL][reservation.id] = used
         for until, of_reservations in late.items():
-            self.calendar.extend(session, of_reservations, until)
+            self.calendar.extend(calendar, of_reservations, until)
 
 
 def _is_ending(lease: model.Lease, reservation: model.Reservation) -> bool:

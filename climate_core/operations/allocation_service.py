@@ -11,19 +11,14 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from sqlalchemy import orm
-
 from climate_common import limits
+from climate_common.microseconds import from_microseconds
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
-from climate_core.calendar.model import (
-    AllocationRequest,
-    NewAllocation,
-    QueuedRequest,
-    Window,
-)
-from climate_core.db.calendar import StoredAllocation
+from climate_core.calendar.model import Demand, QueuedRequest, Window
+from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.lease import model
+from climate_core.lease.allocations import Allocation
 from climate_core.lease.events import queue
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft, Item
@@ -107,7 +102,7 @@ class AllocationService:
         return QueuedRequest(
             id=lease.id,
             project_id=lease.project_id,
-            wanted=wanted,
+            demands=wanted,
             start=start,
             end=end,
             latest=later,
@@ -116,7 +111,7 @@ class AllocationService:
 
     def allocate(
         self,
-        session: orm.Session,
+        transaction: CalendarTransaction,
         lease: model.Lease,
         reservations: Iterable[model.Reservation],
         fields: Mapping[str, str],
@@ -139,10 +134,10 @@ class AllocationService:
         _check_count(wanted)
         allocations = collections.defaultdict[str, list[model.Allocation]](list)
         promised = self.calendar.allocate(
-            session, wanted, *remaining_period(lease, now), opened, proposed
+            transaction, wanted, *remaining_period(lease, now), opened, proposed
         )
         for each in sorted(promised, key=attrgetter('unit_id')):
-            unit = self.calendar.get_unit(session, each.unit_id).properties
+            unit = transaction.unit(each.unit_id).properties
             allocations[each.reservation_id].append(_allocation(each, unit))
         new = (
             dataclasses.replace(reservation, allocations=tuple(allocations[reservation.id]))
@@ -151,7 +146,9 @@ class AllocationService:
         )
         return lease.with_reservations(*new)
 
-    def release(self, session: orm.Session, lease: model.Lease, time: datetime.datetime) -> None:
+    def release(
+        self, transaction: CalendarTransaction, lease: model.Lease, time: datetime.datetime
+    ) -> None:
         """Release the units of a lease from a time on.
 
         :param time: when other leases can have them, after cleaning
@@ -160,18 +157,22 @@ class AllocationService:
             if each.unit_kind is None:
                 continue
             cleaning = self.cleaning(each)
-            self.calendar.release(session, {each.id: ()}, time - cleaning, cleaning)
+            self.calendar.release(transaction, {each.id: ()}, time - cleaning, cleaning)
 
     def cleaning(self, reservation: model.Reservation) -> datetime.timedelta:
         """Return how long the units of a reservation are kept free after it."""
-        return self._plugin(reservation).cleaning(reservation)
+        plugin = self.plugins[reservation.resource_type]
+        if not isinstance(plugin, CalendarBacked):
+            # Its own service holds its capacity, which is free immediately.
+            return datetime.timedelta(0)
+        return plugin.cleaning(reservation)
 
     def find_preempted(
         self,
         lease: model.Lease,
         reservations: Iterable[model.Reservation],
         now: datetime.datetime,
-        promises: Mapping[str, Sequence[StoredAllocation]],
+        promises: Mapping[str, Sequence[Allocation]],
     ) -> Sequence[str]:
         """Find the leases that a lease preempts, see :meth:`Calendar.find_preempted`."""
         wanted = self.read_requests(reservations, {})
@@ -179,7 +180,7 @@ class AllocationService:
 
     def read_requests(
         self, reservations: Iterable[model.Reservation], fields: Mapping[str, str]
-    ) -> list[AllocationRequest]:
+    ) -> list[Demand]:
         """Return the requests of reservations for units, as their plugins read them.
 
         :param fields: reservation id -> its place in the request
@@ -205,18 +206,18 @@ class AllocationService:
         return plugin
 
 
-def _allocation(promise: NewAllocation, unit: Mapping[str, Any]) -> model.Allocation:
+def _allocation(promise: Allocation, unit: Mapping[str, Any]) -> model.Allocation:
     return model.Allocation(
         unit_id=promise.unit_id,
-        start=promise.start,
-        end=promise.end,
+        start=from_microseconds(promise.start),
+        end=from_microseconds(promise.end),
         pieces=promise.pieces,
         lane=promise.lane,
         unit=unit,
     )
 
 
-def _check_count(wanted: Sequence[AllocationRequest]) -> None:
+def _check_count(wanted: Sequence[Demand]) -> None:
     """Reject too many reservations in a request: the calendar searches all units for each."""
     if len(wanted) > limits.PROMISED:
         raise exceptions.BadRequest(

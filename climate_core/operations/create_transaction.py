@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db import usage as db_limits
@@ -102,10 +103,11 @@ class CreateTransaction:
             self._owner_trusts.keep(session, done.owner_trust)
             store.create(session, lease, draft.now, cause, not done.owner_trust.is_new)
             time = draft.preempt_at or draft.lease.start_date
-            self._preemption.preempt(session, lease.id, draft.preempted, time, draft.now)
+            calendar = self._allocation_service.calendar.transaction(session)
+            self._preemption.preempt(calendar, lease.id, draft.preempted, time, draft.now)
             if lease.status in states.UNGRANTED:
                 return lease
-            return self._allocate(session, draft, lease, lease.reservations)
+            return self._allocate(calendar, draft, lease, lease.reservations)
         lease = leases.get(session, draft.lease.id, lock=True)
         missing = self._find_missing(lease, done)
         if not missing:
@@ -119,18 +121,19 @@ class CreateTransaction:
         change = changes.add_reservations(lease, missing, draft.now, preparing)
         self._quota.check_reservations(change.lease)
         after = store.save(session, lease, change, draft.now, cause)
-        return self._allocate(session, draft, after, missing)
+        calendar = self._allocation_service.calendar.transaction(session)
+        return self._allocate(calendar, draft, after, missing)
 
     def _allocate(
         self,
-        session: orm.Session,
+        calendar: CalendarTransaction,
         draft: Draft,
         lease: model.Lease,
         reservations: Iterable[model.Reservation],
     ) -> model.Lease:
         fields = {item.reservation.id: item.field for item in draft.items}
         return self._allocation_service.allocate(
-            session, lease, reservations, fields, draft.now, proposed=draft.proposed
+            calendar, lease, reservations, fields, draft.now, proposed=draft.proposed
         )
 
     def _find_missing(self, lease: model.Lease, done: Provisioned) -> Sequence[model.Reservation]:

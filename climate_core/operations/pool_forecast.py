@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from climate_common import dates, microseconds, resource_types
 from climate_core import exceptions
-from climate_core.calendar.windows import SearchBudget
 from climate_core.cloud import Cloud, flavors
 from climate_core.cloud import errors as cloud_errors
+from climate_core.concurrency import SearchBudget
 from climate_core.context import RequestContext
 from climate_core.db import forecast_reads
 from climate_core.db.engine import Database

@@ -17,7 +17,7 @@ from sqlalchemy import orm
 
 from climate_common import dates, words
 from climate_core import exceptions, policies
-from climate_core.calendar.model import AllocationRequest, NewAllocation, RetainedAllocation
+from climate_core.calendar.model import Demand, RetainedAllocation
 from climate_core.concurrency import check_deadline, deadline
 from climate_core.conf.delivery import webhook_rules
 from climate_core.context import RequestContext
@@ -25,6 +25,7 @@ from climate_core.db import leases, store
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import TransactionRejected
 from climate_core.lease import changes, limits, model, states
+from climate_core.lease.allocations import Allocation
 from climate_core.lease.events import reallocation
 from climate_core.lease.history import user_cause
 from climate_core.lease.request import prefix_field
@@ -78,7 +79,7 @@ class UpdatePlan:
     needs_approval: bool
     uncreated: Sequence[model.Reservation]
     added: limits.Amounts
-    reallocated: Sequence[AllocationRequest]
+    reallocated: Sequence[Demand]
     shrinking: Mapping[str, int]
 
 
@@ -327,9 +328,7 @@ class LeaseUpdate:
                 counted.append(dataclasses.replace(reservation, amounts=amounts, updated_at=now))
         return dataclasses.replace(change, lease=change.lease.with_reservations(*counted))
 
-    def _read_requests(
-        self, before: model.Lease, after: model.Lease
-    ) -> Sequence[AllocationRequest]:
+    def _read_requests(self, before: model.Lease, after: model.Lease) -> Sequence[Demand]:
         """Return the requests of the reservations whose allocations may change."""
         if after.status in states.ENDING | states.UNGRANTED:
             return []
@@ -355,7 +354,7 @@ class LeaseUpdate:
         plan: UpdatePlan,
         closed: Mapping[str, RetainedAllocation],
         now: datetime,
-    ) -> tuple[Sequence[NewAllocation], Collection[str]]:
+    ) -> tuple[Sequence[Allocation], Collection[str]]:
         """Change the allocations of the lease; with ``partial`` where they can be extended.
 
         Units in use are kept.
@@ -365,6 +364,8 @@ class LeaseUpdate:
         :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
         """
         before, after = plan.before, plan.change.lease
+        calendar = self._allocation_service.calendar
+        transaction = calendar.transaction(session)
         refused: set[str] = set()
         first: TransactionRejected | None = None
         while True:
@@ -372,8 +373,8 @@ class LeaseUpdate:
             if not requests:
                 return [], refused
             try:
-                new = self._allocation_service.calendar.reallocate(
-                    session,
+                new = calendar.reallocate(
+                    transaction,
                     requests,
                     *remaining_period(after, now),
                     before.has_started(now),
@@ -392,19 +393,17 @@ class LeaseUpdate:
                 return new, refused
 
 
-def find_shrinking(
-    before: model.Lease, requests: Iterable[AllocationRequest]
-) -> Mapping[str, int]:
+def find_shrinking(before: model.Lease, requests: Iterable[Demand]) -> Mapping[str, int]:
     """Return the ids of the reservations that request fewer units -> how many they request."""
     has = {r.id: sum(each.pieces for each in r.allocations) for r in before.live}
     return {
-        request.reservation_id: request.demand.max_pieces
+        request.reservation_id: request.max_pieces
         for request in requests
-        if request.demand.max_pieces < has[request.reservation_id]
+        if request.max_pieces < has[request.reservation_id]
     }
 
 
-def _find_other_units(before: model.Lease, new: Iterable[NewAllocation]) -> set[str]:
+def _find_other_units(before: model.Lease, new: Iterable[Allocation]) -> set[str]:
     """Return the ids of the reservations with allocations that the lease did not have."""
     had = {(r.id, each.unit_id, each.pieces) for r in before.live for each in r.allocations}
     return {

@@ -2,6 +2,7 @@
 """Reserve what the calendar allocates: hosts, shares of hosts, networks and floating IPs."""
 
 import abc
+import dataclasses
 import datetime
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -11,7 +12,7 @@ from oslo_utils import uuidutils
 
 from climate_common import limits
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest, Demand, Unit
+from climate_core.calendar.model import Demand
 from climate_core.plugins.base import PollAgain, ReservedResource
 from climate_core.plugins.capabilities import CalendarBacked
 
@@ -41,16 +42,11 @@ def owner_params(context: 'RequestContext') -> dict[str, Any]:
     return {_PROJECT_KEY: context.project_id, _DOMAIN_KEY: context.project_domain_id}
 
 
-def admits_owner(params: Mapping[str, Any], unit: Unit) -> bool:
-    """Return whether a unit may be allocated to the owner of a reservation.
-
-    Reservations without an owner are from releases before units could be restricted.
-    """
-    return (
-        unit.access is None
-        or _PROJECT_KEY not in params
-        or unit.access.admits(params[_PROJECT_KEY], params.get(_DOMAIN_KEY))
-    )
+def owner_of(params: Mapping[str, Any]) -> tuple[str | None, str | None] | None:
+    """Return the project and domain of a reservation; None: they are not stored."""
+    if _PROJECT_KEY not in params:
+        return None
+    return params[_PROJECT_KEY], params.get(_DOMAIN_KEY)
 
 
 class CalendarPlugin(CalendarBacked):
@@ -90,10 +86,10 @@ class CalendarPlugin(CalendarBacked):
         usual = self._params(values)
         return {name: usual.get(name) for name in values}
 
-    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
-        return AllocationRequest(
+    def wanted(self, reservation: 'Reservation') -> Demand:
+        return dataclasses.replace(
+            self._demand(reservation.params),
             reservation_id=reservation.id,
-            demand=self._demand(reservation.params),
             field=self.amount_field,
             noun=self.noun,
             after=self.cleaning(reservation),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from climate_core.plugins.base import Done, PollAgain, ReservedResource, ResourcePlugin
 
 if TYPE_CHECKING:
-    from climate_core.calendar.model import AllocationRequest
+    from climate_core.calendar.model import Demand
     from climate_core.context import RequestContext
     from climate_core.lease.model import Lease, Reservation
 
@@ -123,7 +123,7 @@ class CalendarBacked(ResourcePlugin):
     unit_kind: ClassVar[str]
 
     @abc.abstractmethod
-    def wanted(self, reservation: 'Reservation') -> 'AllocationRequest':
+    def wanted(self, reservation: 'Reservation') -> 'Demand':
         """Return what the calendar has to allocate to a reservation. Pure.
 
         :raises climate_core.exceptions.BadRequest: it was changed to something without meaning

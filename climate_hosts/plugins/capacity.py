@@ -20,16 +20,17 @@ are null.
 """
 
 import abc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, lanes, limits, resource_types
 from climate_core.calendar.model import Demand, Unit
 from climate_core.cloud import errors, flavors
+from climate_core.plugins import filters
 from climate_core.plugins.base import Done, PollAgain
 from climate_core.plugins.common_pool import flavor_demand
 from climate_hosts import private_flavors
-from climate_hosts.plugins import lane_options, lane_plugin
+from climate_hosts.plugins import host_choice, lane_options, lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -83,45 +84,52 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         amount, affinity = params['amount'], params.get('affinity')
-        piece = {unit: size for unit, size in self._piece(params).items() if size}
         common = self._common(params)
         return Demand(
             min_pieces=amount,
             max_pieces=amount,
-            piece=piece,
+            piece=common['unit_filter'].piece,
             single_unit=affinity is True,
             max_per_unit=1 if affinity is False else None,
-            **common | {'matches': _with_flavor(common['matches'], piece, params)},
+            **common,
         )
+
+    def _filter(self, conditions: filters.Filter, params: Mapping[str, Any]) -> 'FlavorFilter':
+        piece = {unit: size for unit, size in self._piece(params).items() if size}
+        return FlavorFilter(conditions, params, piece)
 
     def _slots(self, allocation: 'Allocation') -> int:
         return allocation.pieces
 
 
-def _with_flavor(
-    matches: Callable[[Unit], bool], piece: Mapping[str, int], params: Mapping[str, Any]
-) -> Callable[[Unit], bool]:
-    """Return whether a host matches, and can have servers that take a piece of it.
+class FlavorFilter(host_choice.HostFilter):
+    """The hosts that satisfy conditions, and can have servers that take a piece of them.
 
     An amount of a resource class comes from one provider. So of a class that several providers of
     a host have, no more than 1 can be allocated to each server; and Placement accepts only amounts
     that match the units of its inventory.
+
+    :ivar piece: the amounts of a host that a server takes
     """
-    required = frozenset(params.get('_required', ()))
-    forbidden = frozenset(params.get('_forbidden', ()))
-    large = frozenset(name for name, amount in piece.items() if amount > 1)
 
-    def all_match(unit: Unit) -> bool:
-        properties = unit.properties
+    def __init__(
+        self, conditions: filters.Filter, params: Mapping[str, Any], piece: Mapping[str, int]
+    ) -> None:
+        super().__init__(conditions)
+        self.piece = piece
+        self._required = frozenset(params.get('_required', ()))
+        self._forbidden = frozenset(params.get('_forbidden', ()))
+        self._large = frozenset(name for name, amount in piece.items() if amount > 1)
+
+    def matches(self, unit: Unit) -> bool:
+        properties, piece = unit.properties, self.piece
         return (
-            required.issubset(properties.get('root_traits', ()))
-            and forbidden.isdisjoint(properties.get('traits', ()))
-            and large.isdisjoint(properties.get('divided', ()))
+            self._required.issubset(properties.get('root_traits', ()))
+            and self._forbidden.isdisjoint(properties.get('traits', ()))
+            and self._large.isdisjoint(properties.get('divided', ()))
             and all(map(_is_unit, piece.values(), map(properties.get('units', {}).get, piece)))
-            and matches(unit)
+            and super().matches(unit)
         )
-
-    return all_match
 
 
 def _is_unit(amount: int, units: Sequence[int] | None) -> bool:

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import dates, lanes, words
 from climate_core import exceptions
-from climate_core.calendar import reclaim
-from climate_core.calendar.model import AllocationRequest, Order, Unit
+from climate_core.calendar.model import Demand, Order
 from climate_core.cloud import errors, servers
 from climate_core.cloud.placement import HostCapacity
 from climate_core.lease import unit_properties
@@ -27,7 +26,7 @@ from climate_core.plugins.capabilities import HostBacked, Preemptible, Prepared,
 from climate_core.plugins.step_context import END, EndContext, Progress
 from climate_hosts import lane_providers, placement
 from climate_hosts.hosts import KIND
-from climate_hosts.plugins import lane_options, server_drain
+from climate_hosts.plugins import host_choice, lane_options, server_drain
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -119,7 +118,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
                 f'grace: must be {longest} seconds at most.', field='grace'
             )
 
-    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
+    def wanted(self, reservation: 'Reservation') -> Demand:
         wanted = super().wanted(reservation)
         grace = self._terms(reservation.params).grace
         return dataclasses.replace(wanted, after=wanted.after + grace)
@@ -138,24 +137,23 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
     def _common(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what all demands for hosts have in common, by the fields of Demand."""
         wanted = filters.compile_filter(params)
-        accepts, pool = wanted.matches, params.get('pool')
-
-        def admits(unit: Unit) -> bool:
-            return calendar_plugin.admits_owner(params, unit)
-
-        def matches(unit: Unit) -> bool:
-            return (not pool or unit.pool == pool) and admits(unit) and accepts(unit.properties)
-
         return {
             'kind': KIND,
-            'matches': matches,
+            'pool': params.get('pool') or None,
+            'owner': calendar_plugin.owner_of(params),
+            'unit_filter': self._filter(wanted, params),
             'property_fields': wanted.names,
             'unknown_property': exceptions.UnknownProperty,
-            'find_shortage': lambda units: wanted.lacking([unit.properties for unit in units]),
             'order': Order(self.conf[self.resource_type].order),
-            'pool': pool or None,
-            'admits': admits,
         }
+
+    def _filter(
+        self,
+        conditions: filters.Filter,
+        params: Mapping[str, Any],  # noqa: ARG002
+    ) -> host_choice.HostFilter:
+        """Return the filter of the hosts that satisfy conditions."""
+        return host_choice.HostFilter(conditions)
 
     def make(
         self,
@@ -294,8 +292,8 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         used = self._count_used(reservation, allocations)
         own = {allocation.unit_id: allocation.pieces for allocation in allocations}
         try:
-            return reclaim.choose_retained(own, used, most)
-        except reclaim.PiecesInUse as exc:
+            return host_choice.choose_retained(own, used, most)
+        except host_choice.PiecesInUse as exc:
             names = _join([_name(each) for each in allocations if used[each.unit_id]])
             if self._is_whole(reservation):
                 total = sum(own.values())

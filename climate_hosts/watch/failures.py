@@ -27,6 +27,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
+from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.cloud import Cloud, errors, hypervisors
 from climate_core.db import calendar as db_calendar
 from climate_core.db import due_events, leases, sql, store
@@ -314,11 +315,12 @@ class HostWatch(PeriodicWorker):
         if ours.status == states.ReservationStatus.DELETING:
             return None
         now = sql.read_time(session)
+        calendar = self._calendar.transaction(session)
         replaced: dict[str, list[str]] = {}
         missing: dict[str, str] = {}
         for unit_id, loss in lost.items():
             is_moved = loss.while_running or not lease.has_started(now)
-            new = self._replacement(session, ours, unit_id) if is_moved else None
+            new = self._replacement(calendar, ours, unit_id) if is_moved else None
             if new:
                 replaced[names[unit_id]] = new
             elif new is None and loss.reason and _has(ours, unit_id):
@@ -334,7 +336,7 @@ class HostWatch(PeriodicWorker):
         return change.notifications.get('lease.update')
 
     def _replacement(
-        self, session: orm.Session, reservation: model.Reservation, unit_id: int
+        self, calendar: CalendarTransaction, reservation: model.Reservation, unit_id: int
     ) -> list[str] | None:
         """Replace a host; return the names of the other hosts, none if it is gone already.
 
@@ -344,10 +346,10 @@ class HostWatch(PeriodicWorker):
         if not isinstance(plugin, HostBacked):
             return None
         try:
-            new = self._calendar.replace_unit(session, plugin.wanted(reservation), unit_id)
+            new = self._calendar.replace_unit(calendar, plugin.wanted(reservation), unit_id)
         except TransactionRejected:
             return None
-        return sorted(db.get_name(session, allocation.unit_id) for allocation in new)
+        return sorted(db.get_name(calendar.session, allocation.unit_id) for allocation in new)
 
 
 def _has(reservation: model.Reservation, unit_id: int) -> bool:

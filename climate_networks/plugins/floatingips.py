@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, resource_types, words
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest, Demand, Shortage, Unit
+from climate_core.calendar.model import Demand, Shortage, Unit, UnitFilter
 from climate_core.cloud import errors, neutron
 from climate_core.lease.states import ReservationStatus
 from climate_core.plugins import calendar_plugin, parent_stacks, prebuilt_plugin
@@ -40,6 +40,48 @@ if TYPE_CHECKING:
 _MOST: Final = 100
 #: What is kept of the floating IPs that were made: address -> id.
 _MADE: Final = 'floatingips'
+
+
+class AddressFilter(UnitFilter):
+    """The addresses of a network, or those that a reservation requires.
+
+    :param required: none for any address
+    """
+
+    def __init__(self, network_id: str, required: Collection[str]) -> None:
+        self._network_id = network_id
+        self._required = required
+
+    def matches(self, unit: Unit) -> bool:
+        known, required = unit.properties, self._required
+        return known['network_id'] == self._network_id and (
+            not required or known['address'] in required
+        )
+
+    def find_shortage(self, units: Sequence[Unit]) -> Shortage:
+        """Return which of the addresses that are required are not registered in their network."""
+        network_id = self._network_id
+        networks: dict[str, set[str]] = collections.defaultdict(set)
+        for unit in units:
+            networks[unit.properties['network_id']].add(unit.properties['address'])
+        if not self._required or network_id not in networks:
+            return Shortage(
+                f'no floating IP of network {network_id} is registered for leases', 'network_id'
+            )
+        missing = sorted({*self._required} - networks[network_id], key=ipaddress.IPv4Address)
+        verb = 'is' if len(missing) == 1 else 'are'
+        text = f'{words.listed(missing)} {verb} not registered for leases in network {network_id}'
+        others = {
+            address: other
+            for other, addresses in sorted(networks.items())
+            for address in addresses.intersection(missing)
+        }
+        for address in filter(others.get, missing):
+            text += f'; {address} is one of network {others[address]}'
+        return Shortage(text, 'required_floatingips')
+
+    def unit_name(self, unit: Unit) -> str:
+        return str(unit.properties['address'])
 
 
 class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
@@ -109,23 +151,15 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
                 field='required_floatingips',
             )
 
-        def matches(unit: Unit) -> bool:
-            known = unit.properties
-            return known['network_id'] == network_id and (
-                not required or known['address'] in required
-            )
-
         return Demand(
             kind=FLOATING_IP_KIND,
             min_pieces=amount,
             max_pieces=amount,
-            matches=matches,
+            unit_filter=AddressFilter(network_id, required),
             names_units=bool(required),
-            unit_name=lambda unit: str(unit.properties['address']),
-            find_shortage=lambda units: _lacking(units, network_id, required),
         )
 
-    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
+    def wanted(self, reservation: 'Reservation') -> Demand:
         required = reservation.params['required_floatingips']
         had = {_address(each) for each in reservation.allocations}
         if required and reservation.status == ReservationStatus.ACTIVE and not had <= {*required}:
@@ -278,27 +312,6 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
 
     def discard(self, resource_id: str) -> None:
         cloud.delete_floatingip(self.cloud.service(), resource_id)
-
-
-def _lacking(units: Iterable[Unit], network_id: str, required: Collection[str]) -> Shortage:
-    """Return which of the addresses that are required are not registered in their network."""
-    networks: dict[str, set[str]] = collections.defaultdict(set)
-    for each in units:
-        networks[each.properties['network_id']].add(each.properties['address'])
-    if not required or network_id not in networks:
-        told = f'no floating IP of network {network_id} is registered for leases'
-        return Shortage(told, 'network_id')
-    missing = sorted({*required} - networks[network_id], key=ipaddress.IPv4Address)
-    verb = 'is' if len(missing) == 1 else 'are'
-    text = f'{words.listed(missing)} {verb} not registered for leases in network {network_id}'
-    others = {
-        address: other
-        for other, addresses in sorted(networks.items())
-        for address in addresses.intersection(missing)
-    }
-    for address in filter(others.get, missing):
-        text += f'; {address} is one of network {others[address]}'
-    return Shortage(text, 'required_floatingips')
 
 
 def _address(allocation: 'Allocation') -> str:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import amounts, limits, resource_types
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest, Demand, Shortage, Unit
+from climate_core.calendar.model import Demand, Shortage, Unit, UnitFilter
 from climate_core.cloud import errors, neutron
 from climate_core.plugins import calendar_plugin, filters
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
@@ -83,6 +83,33 @@ _FILTERS: Final[Mapping[str, Any]] = {
 }
 
 
+class SegmentFilter(UnitFilter):
+    """The segments with the facts and conditions of a reservation.
+
+    :param facts: name of a property -> its value
+    """
+
+    def __init__(self, facts: Mapping[str, Any], conditions: filters.Filter) -> None:
+        self._facts = facts
+        self._conditions = conditions
+
+    def matches(self, unit: Unit) -> bool:
+        known = _known(unit)
+        return self._facts.items() <= known.items() and self._conditions.matches(known)
+
+    def find_shortage(self, units: Sequence[Unit]) -> Shortage | None:
+        known = [_known(unit) for unit in units]
+        for name, value in self._facts.items():
+            known = [properties for properties in known if properties.get(name) == value]
+            if not known:
+                facts = ', '.join(f'{n} {v}' for n, v in self._facts.items())
+                return Shortage(f'no {_NOUN} with {facts} is registered for leases', name)
+        return self._conditions.lacking(known)
+
+    def unit_name(self, unit: Unit) -> str:
+        return str(Segment.of(unit.properties))
+
+
 class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     """Reserve networks."""
 
@@ -128,38 +155,19 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         wanted = filters.compile_filter(_conditions(params), _NOUN, _EXAMPLES)
         facts = {name: params[name] for name in SEGMENT_FACTS if params.get(name) is not None}
-
-        def admits(unit: Unit) -> bool:
-            return calendar_plugin.admits_owner(params, unit)
-
-        def matches(unit: Unit) -> bool:
-            known = _known(unit)
-            return facts.items() <= known.items() and admits(unit) and wanted.matches(known)
-
-        def lacking(units: Sequence[Unit]) -> Shortage | None:
-            every = [_known(each) for each in units]
-            for name, value in facts.items():
-                every = [each for each in every if each.get(name) == value]
-                if not every:
-                    told = ', '.join(f'{n} {v}' for n, v in facts.items())
-                    return Shortage(f'no {_NOUN} with {told} is registered for leases', name)
-            return wanted.lacking(every)
-
         return Demand(
             kind=SEGMENT_KIND,
             min_pieces=1,
             max_pieces=1,
-            matches=matches,
-            admits=admits,
+            owner=calendar_plugin.owner_of(params),
+            unit_filter=SegmentFilter(facts, wanted),
             names_units='segment_id' in facts,
-            unit_name=lambda unit: str(Segment.of(unit.properties)),
             # What has no property of this name has an id nevertheless.
             property_fields={name: field for name, field in wanted.names.items() if name != 'id'},
             unknown_property=exceptions.UnknownSegmentProperty,
-            find_shortage=lacking,
         )
 
-    def wanted(self, reservation: 'Reservation') -> AllocationRequest:
+    def wanted(self, reservation: 'Reservation') -> Demand:
         wanted, kept = super().wanted(reservation), reservation.progress or {}
         for name, value in kept.get(_CHOSEN_BY, {}).items():
             if reservation.params[name] != value:
@@ -173,9 +181,8 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             wanted = dataclasses.replace(wanted, field='segment_id')
         if NETWORK_ID not in kept:
             return wanted
-        had = {each.unit_id for each in reservation.allocations}
-        demand = dataclasses.replace(wanted.demand, matches=lambda unit: unit.id in had)
-        return dataclasses.replace(wanted, demand=demand)
+        had = frozenset(allocation.unit_id for allocation in reservation.allocations)
+        return dataclasses.replace(wanted, unit_ids=had)
 
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Create the network; without a request if it is known to be made.

@@ -25,12 +25,13 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
-from climate_core.calendar.model import AllocationRequest, Demand, Unit
+from climate_core.calendar.model import Demand, Unit
 from climate_core.db import capacity, rows, sql, tables
 from climate_core.db.engine import Database
 from tests.support.databases import run_mariadb, run_postgresql
 from tests.support.plans import plans
 from tests.support.world import configure, executed
+from tests.unit.calendar.units import Filter
 
 UNIT, LEASE = tables.UNITS, tables.LEASES
 RESERVATION, ALLOCATION = tables.RESERVATIONS, tables.ALLOCATIONS
@@ -159,6 +160,7 @@ def make_lease(made: str, start: datetime.datetime, generation: int) -> dict[str
         'user_id': 'user',
         'status': 'PENDING',
         'degraded': False,
+        'before_start': [],
         'start_date': start,
         'end_date': start + (PERIOD - 1) * HOUR,
         'generation': generation,
@@ -175,6 +177,8 @@ def make_reservation(made: str, resource_id: str) -> dict[str, Any]:
         'resource_id': resource_id,
         'status': 'PENDING',
         'params': {},
+        'amounts': {},
+        'given_up': False,
         'missing_resources': False,
         'resources_changed': False,
         'created_at': datetime.datetime.now(datetime.UTC),
@@ -268,7 +272,8 @@ class Bench:
             rows.insert(session, RESERVATION, [make_reservation(made, made)])
             begin = self._start - 20 * HOUR + next(self._turns) * HOUR / 12
             end = begin + HOUR / 12
-            self._calendar.allocate(session, self._wanted(made, zone), begin, end)
+            transaction = self._calendar.transaction(session)
+            self._calendar.allocate(transaction, self._wanted(made, zone), begin, end)
 
         self._database.write(write)
 
@@ -295,15 +300,24 @@ class Bench:
             since=end - 7 * 24 * HOUR, until=end, project_id='project', limit=50_000
         )
 
-    def _wanted(self, reservation_id: str, zone: str | None = None) -> list[AllocationRequest]:
+    def _wanted(self, reservation_id: str, zone: str | None = None) -> list[Demand]:
         def matches(unit: Unit) -> bool:
             return unit.pool == 'default' and (
                 zone is None or unit.properties['availability_zone'] == zone
             )
 
         piece = PIECE if self._shares else None
-        demand = Demand(kind='host', min_pieces=1, max_pieces=1, matches=matches, piece=piece)
-        return [AllocationRequest(reservation_id=reservation_id, demand=demand, field='min')]
+        return [
+            Demand(
+                kind='host',
+                min_pieces=1,
+                max_pieces=1,
+                unit_filter=Filter(matches=matches),
+                piece=piece,
+                reservation_id=reservation_id,
+                field='min',
+            )
+        ]
 
 
 def main(argv: Sequence[str]) -> int:

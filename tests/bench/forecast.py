@@ -12,7 +12,7 @@ import random
 import sys
 from collections.abc import Sequence
 
-from climate_core.calendar.windows import SearchBudget
+from climate_core.concurrency import SearchBudget
 from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
 from climate_core.plugins.common_pool.server_placement import (
     FreeCapacity,

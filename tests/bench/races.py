@@ -9,6 +9,7 @@ for network segments, and gives some of them back.
 import argparse
 import collections
 import concurrent.futures
+import dataclasses
 import datetime
 import itertools
 import multiprocessing
@@ -27,7 +28,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
-from climate_core.calendar.model import AllocationRequest, Demand
+from climate_core.calendar.model import Demand
 from climate_core.db import rows, sql, tables
 from climate_core.db.engine import Database
 from climate_networks import db
@@ -76,7 +77,7 @@ def manage(url: str, number: int, creates: int, of: str, units: int) -> collecti
         end = begin + dice.randint(1, LONGEST) * HOUR
         made = uuidutils.generate_uuid()
         demand = DEMANDS[of](dice, units)
-        wanted = [AllocationRequest(reservation_id=made, demand=demand, field='min')]
+        wanted = [dataclasses.replace(demand, reservation_id=made, field='min')]
         # As a manager does, which makes the owner's trust between this and the transaction.
         proposed = own.propose(wanted, begin, end, start) or frozenset()
         try:
@@ -86,7 +87,7 @@ def manage(url: str, number: int, creates: int, of: str, units: int) -> collecti
             continue
         found['granted'] += 1
         if found['granted'] % GIVEN_BACK == 1:
-            database.write(own.release, [made], database.read(sql.read_time))
+            database.write(_release, own, made, database.read(sql.read_time))
             found['given back'] += 1
     database.dispose()
     return found
@@ -132,7 +133,7 @@ DEMANDS: Mapping[str, Callable[[random.Random, int], Demand]] = {
 def _create(
     session: orm.Session,
     own: Calendar,
-    wanted: Sequence[AllocationRequest],
+    wanted: Sequence[Demand],
     begin: datetime.datetime,
     end: datetime.datetime,
     proposed: Collection[int],
@@ -140,7 +141,11 @@ def _create(
     (made,) = (each.reservation_id for each in wanted)
     rows.insert(session, LEASE, [calendar.make_lease(made, begin, 0)])
     rows.insert(session, RESERVATION, [calendar.make_reservation(made, made)])
-    own.allocate(session, wanted, begin, end, proposed=proposed)
+    own.allocate(own.transaction(session), wanted, begin, end, proposed=proposed)
+
+
+def _release(session: orm.Session, own: Calendar, made: str, now: datetime.datetime) -> None:
+    own.release(own.transaction(session), {made: ()}, now)
 
 
 def over_booked(database: Database) -> Iterator[str]:

@@ -14,24 +14,26 @@ suspended.
 
 import argparse
 import collections
+import datetime
 import heapq
 import math
 import random
 import statistics
 import sys
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from climate_core.calendar import calendar_reads, windows
-from climate_core.calendar.model import Demand, Unit
+from climate_common.microseconds import from_microseconds
+from climate_core.calendar import calendar, windows
+from climate_core.calendar.model import Demand, QueuedRequest, Unit
 from climate_core.calendar.search import (
-    AllocationChoice,
     InsufficientCapacity,
     Search,
     choose_units_jointly,
 )
-from climate_core.calendar.timeline import Timeline
+from climate_core.calendar.timeline import Timeline, entry_of
+from climate_core.lease.allocations import Allocation
 
 SECOND, HOUR, DAY = 1, 3600, 24 * 3600
 #: Share of leases with a start date -> how much later all others were done than without them (%),
@@ -117,26 +119,26 @@ class Simulation:
         self._count += 1
         heapq.heappush(self._moments, (time, self._count, what))
 
-    def _kinds(self, kind: str) -> Sequence[Timeline]:
-        return self._timelines
+    @property
+    def _by_kind(self) -> Mapping[str, Sequence[Timeline]]:
+        return {'host': self._timelines}
 
     def _promise(self, request: Request, start: int) -> str:
         search = _search(request, start)
         try:
-            (found,) = choose_units_jointly([search], self._kinds, self._dice)
+            (found,) = choose_units_jointly([search], self._by_kind, self._dice)
         except InsufficientCapacity:
             return 'refused'
-        promised = [(pick, search) for pick in found]
-        for pick, _ in promised:
-            self._change(pick, added=[search.entry(pick)])
-        self._at(start + request.runs, promised)
+        for pick in found:
+            self._change(pick, added=[entry_of(pick)])
+        self._at(start + request.runs, found)
         return 'granted'
 
-    def _free(self, promised: list[tuple[AllocationChoice, Search]]) -> None:
-        for pick, search in promised:
-            self._change(pick, without=[search.entry(pick)])
+    def _free(self, promised: list[Allocation]) -> None:
+        for pick in promised:
+            self._change(pick, without=[entry_of(pick)])
 
-    def _change(self, pick: AllocationChoice, **entries: list) -> None:
+    def _change(self, pick: Allocation, **entries: list) -> None:
         timeline = self._timelines[pick.unit_id]
         self._timelines[pick.unit_id] = timeline.changed(timeline.unit, **entries)
 
@@ -144,11 +146,9 @@ class Simulation:
         """Start those that there is enough for, as climate-manager does."""
         while self._waiting:
             listed = self._waiting[:]
-            candidates = [
-                windows.QueuedSearch([_search(each, now)], 365 * DAY * MICRO) for each in listed
-            ]
+            candidates = [_queued(each, now) for each in listed]
             chosen = list(
-                windows.backfill(candidates, self._kinds, self._dice, calendar_reads.MAX_CHECKS)
+                windows.backfill(candidates, 0, self._by_kind, self._dice, calendar.MAX_CHECKS)
             )
             self._looked += len(chosen)
             fitting = [listed[each.number] for each in chosen if each.delay == 0]
@@ -168,6 +168,18 @@ def _search(request: Request, start: int) -> Search:
     demand = Demand(kind='host', min_pieces=request.hosts, max_pieces=request.hosts)
     begin, end = start * MICRO, (start + request.lasts) * MICRO
     return Search(demand=demand, start=begin, end=end, now=0)
+
+
+def _queued(request: Request, start: int) -> QueuedRequest:
+    search = _search(request, start)
+    return QueuedRequest(
+        id='',
+        project_id='',
+        demands=[search.demand],
+        start=from_microseconds(search.start),
+        end=from_microseconds(search.end),
+        latest=datetime.timedelta(days=365),
+    )
 
 
 def batch(hosts: int, days: float, count: int, load: float, dice: random.Random) -> list[Request]:

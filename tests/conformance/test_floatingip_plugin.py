@@ -315,7 +315,7 @@ def test_address_with_port_forwardings_is_not_given_back(world):
     lease = world.change(lease, amount=2)
     assert world.in_neutron() == shown(lease) == [FIRST, SECOND]
     world.set(FIRST, port_id=neutron.PORT)
-    with pytest.raises(exceptions.InvalidState, match='have port forwardings') as caught:
+    with pytest.raises(exceptions.InvalidState, match='has port forwardings') as caught:
         world.change(lease, amount=1)
     assert f'{FIRST}, {SECOND}' in str(caught.value)
     assert caught.value.field == 'amount'

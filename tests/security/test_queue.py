@@ -9,8 +9,8 @@ import pytest
 
 from climate_common import microseconds
 from climate_core import exceptions
-from climate_core.calendar import calendar_reads, reclaim, windows
-from climate_core.calendar.model import AllocationRequest
+from climate_core.calendar import calendar, search, windows
+from climate_core.calendar.model import Demand
 from climate_core.calendar.search import choose_units_jointly
 from climate_core.cloud import servers
 from climate_core.db import leases
@@ -88,7 +88,7 @@ def tried(hotel: Hotel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     right = hotel.rooms.wanted
 
-    def wanted(reservation: Reservation) -> AllocationRequest:
+    def wanted(reservation: Reservation) -> Demand:
         found.append(reservation.lease_id)
         return right(reservation)
 
@@ -175,7 +175,7 @@ def test_servers_with_volumes_keep_no_other_project_from_preempting(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All are younger than the lease that can give way, so that they are chosen first."""
-    size, choose, searches = 40, reclaim.choose_fewest_preempted, []
+    size, choose, searches = 40, search.choose_fewest_preempted, []
 
     def count(*args: Any) -> Any:
         searches.append(args)
@@ -192,7 +192,7 @@ def test_servers_with_volumes_keep_no_other_project_from_preempting(
     house.settle(1)
     (movable,) = house.world.lease(mine).live
     monkeypatch.setattr(servers, 'get', show)
-    monkeypatch.setattr(reclaim, 'choose_fewest_preempted', count)
+    monkeypatch.setattr(search, 'choose_fewest_preempted', count)
     monkeypatch.setattr(servers_preemption, '_MAX_SERVERS_CHECKED', size - 2)
     other = house.lease(1, project='project3')
     house.settle()
@@ -226,7 +226,7 @@ def test_expensive_searches_leave_looks_for_other_projects(
     other = hotel.book('other', 3, project=OTHER)
     hotel.build(40)
     # A search takes 10 of them.
-    monkeypatch.setattr(calendar_reads, 'MAX_CHECKS', 40)
+    monkeypatch.setattr(calendar, 'MAX_CHECKS', 40)
     hotel.poll()
     assert hotel.status(mine[0], other) == ['WAITING', 'PENDING']
 

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_core.calendar.model import AllocationRequest, Demand
+from climate_core.calendar.model import Demand
 from climate_core.context import RequestContext
 from climate_core.db import rows, tables
 from climate_core.lease import model
@@ -45,11 +45,15 @@ class Suites(CalendarBacked):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'hosts': params['min']}
 
-    def wanted(self, reservation: model.Reservation) -> AllocationRequest:
+    def wanted(self, reservation: model.Reservation) -> Demand:
         count = reservation.params['min']
-        demand = Demand(kind='room', min_pieces=count, max_pieces=count)
-        return AllocationRequest(
-            reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
+        return Demand(
+            kind='room',
+            min_pieces=count,
+            max_pieces=count,
+            reservation_id=reservation.id,
+            field='min',
+            noun='rooms',
         )
 
     def start(self, lease: model.Lease, reservation: model.Reservation) -> None:

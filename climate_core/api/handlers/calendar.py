@@ -24,7 +24,6 @@ from climate_core.api.request import (
     set_digest_etag,
 )
 from climate_core.api.schemas import calendar as schema
-from climate_core.calendar import capacity_series
 from climate_core.db import capacity, sql, timeline_rows
 from climate_core.lease import request as lease_request
 from climate_core.lease import unit_properties
@@ -180,9 +179,7 @@ def _capacity(
     _check_properties(names, units, sees_all)
     promises = [promise for promise in rows[1] if viewer.sees(promise.units.access)]
     span = microseconds.to_microseconds(since), microseconds.to_microseconds(until)
-    return [
-        _series(series, names) for series in capacity_series.build_series(units, promises, *span)
-    ]
+    return [_series(series, names) for series in capacity.build_series(units, promises, *span)]
 
 
 def _check_properties(
@@ -239,7 +236,7 @@ def _host(host: timeline_rows.HostRow) -> dict[str, Any]:
     }
 
 
-def _series(series: capacity_series.Series, names: Sequence[str]) -> dict[str, Any]:
+def _series(series: capacity.Series, names: Sequence[str]) -> dict[str, Any]:
     pairs = zip(names, series.properties, strict=True)
     by = {name: None if text is None else json.loads(text) for name, text in pairs}
     return {

@@ -11,12 +11,13 @@ first, and the other lease starts after it. Leases of servers are found with the
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.db import due_events, forecast_reads, leases, store
 from climate_core.db.engine import signal
 from climate_core.db.forecast_reads import Preemptible
@@ -147,12 +148,16 @@ class Preemption:
         if choice is None:
             return False
         if choice.leases:
-            self.services.database.write(self.preempt, lease.id, choice.leases, choice.time, now)
+            self.services.database.write(self._preempt, lease.id, choice.leases, choice.time, now)
         return True
+
+    def _preempt(self, session: orm.Session, *args: Any) -> None:
+        """Preempt leases in a transaction."""
+        self.preempt(self.services.allocation_service.calendar.transaction(session), *args)
 
     def preempt(
         self,
-        session: orm.Session,
+        calendar: CalendarTransaction,
         preempting_id: str,
         lease_ids: Collection[str],
         time: datetime.datetime,
@@ -163,7 +168,7 @@ class Preemption:
         :param preempting_id: the id of the lease that preempts them
         :raises climate_core.exceptions.NotEnough: a preempted lease has just started
         """
-        earliest = now + self._notice()
+        session, earliest = calendar.session, now + self._notice()
         for lease_id in sorted(lease_ids):
             lease = leases.find(session, lease_id, lock=True)
             if lease is None:
@@ -177,7 +182,7 @@ class Preemption:
                 raise exceptions.NotEnough(_HAS_STARTED)
             store.save(session, lease, change, now, _CAUSE)
             waits = change.lease.status == states.LeaseStatus.WAITING
-            self.services.allocation_service.release(session, lease, now if waits else time)
+            self.services.allocation_service.release(calendar, lease, now if waits else time)
             LOG.info('Lease %s is preempted by lease %s', lease_id, preempting_id)
         if lease_ids:
             signal(session, due_events.DUE)

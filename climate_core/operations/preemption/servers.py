@@ -16,9 +16,9 @@ from typing import Final
 from climate_common import microseconds
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
-from climate_core.calendar import reclaim
-from climate_core.calendar.windows import SearchBudget
+from climate_core.calendar import search
 from climate_core.cloud import Cloud, errors, servers
+from climate_core.concurrency import SearchBudget
 from climate_core.db import forecast_reads, leases
 from climate_core.db.forecast_reads import PreemptibleServers
 from climate_core.lease import model, states
@@ -273,7 +273,7 @@ class _PoolSnapshot:
         for finding a set at all, which other projects must not prevent.
         """
         half = _CLAIM_FACTOR * MAX_SEARCH_STEPS // 2
-        return reclaim.choose_fewest_preempted(
+        return search.choose_fewest_preempted(
             candidates, self.is_enough, lambda: self.claim_budget.left > half
         )
 

@@ -17,7 +17,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import QueuedRequest
-from climate_core.calendar.windows import SearchBudget
+from climate_core.concurrency import SearchBudget
 from climate_core.db import calendar, due_events, events, leases, reservations, store
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
@@ -255,8 +255,9 @@ class WaitQueue:
         )
         db_limits.check_limits(session, project_id, limits.sum_amounts(change.lease.live), most)
         after = store.save(session, lease, change, now, _CAUSE)
+        calendar = self.services.allocation_service.calendar.transaction(session)
         self.services.allocation_service.allocate(
-            session, after, events_queue.pending_reservations(after), {}, now, opened
+            calendar, after, events_queue.pending_reservations(after), {}, now, opened
         )
         before_commit(session)
         signal(session, due_events.DUE)

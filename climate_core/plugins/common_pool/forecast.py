@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from climate_common import words
-from climate_core.calendar.windows import SearchBudget
+from climate_core.concurrency import SearchBudget
 from climate_core.plugins.common_pool.server_placement import (
     FreeCapacity,
     RunningServer,

@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from climate_common import words
-from climate_core.calendar.windows import SearchBudget
+from climate_core.concurrency import SearchBudget
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from wsgi_intercept import interceptor
 
 from climate_core import exceptions
 from climate_core.api import app
-from climate_core.calendar.model import AllocationRequest, Demand
+from climate_core.calendar.model import Demand
 from climate_core.db import tables
 from climate_core.lease import states
 from climate_core.lease.unit_properties import Node
@@ -149,9 +149,13 @@ class Hosts(Reserved, CalendarBacked):
 
     def wanted(self, reservation):
         count = reservation.params['min']
-        demand = Demand(kind='host', min_pieces=count, max_pieces=count)
-        return AllocationRequest(
-            reservation_id=reservation.id, demand=demand, field='min', noun='hosts'
+        return Demand(
+            kind='host',
+            min_pieces=count,
+            max_pieces=count,
+            reservation_id=reservation.id,
+            field='min',
+            noun='hosts',
         )
 
 

@@ -65,7 +65,7 @@ class TestFloatingIps(WithPorts):
         lease = self.world.change(lease, amount=2)
         other = next(each for each in shown(lease) if each != SECOND)
         self.forward(self.found()[other], ports[1])
-        with pytest.raises(exceptions.InvalidState, match='have port forwardings'):
+        with pytest.raises(exceptions.InvalidState, match='has port forwardings'):
             self.world.change(lease, amount=1)
         assert sorted(self.found()) == shown(lease)
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from climate_core.calendar.model import Demand, Order, Unit
 from climate_core.calendar.timeline import Entry, Timeline, total_amounts
 from tests.unit.calendar import slow
+from tests.unit.calendar.units import Filter
 
 LAST = 12
 MOST = 6
@@ -53,6 +54,6 @@ def demands(draw: st.DrawFn, only_whole: bool = False) -> Demand:
         piece=None if only_whole else draw(st.one_of(st.none(), pieces)),
         max_per_unit=draw(st.one_of(st.none(), st.integers(1, 2))),
         single_unit=not only_whole and draw(st.booleans()),
-        matches=lambda unit: unit.pool in pools,
+        unit_filter=Filter(matches=lambda unit: unit.pool in pools),
         order=draw(st.sampled_from(Order)),
     )

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units in a database and reservations that want them, without what else makes a lease."""
 
+import dataclasses
 import datetime
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
+from climate_common.microseconds import from_microseconds
 from climate_core.calendar.calendar import Calendar
-from climate_core.calendar.model import AllocationRequest, Demand, NewAllocation, Unit
+from climate_core.calendar.model import Demand, Unit
 from climate_core.calendar.timeline import Entry, total_amounts
 from climate_core.db import rows, sql, tables
 from climate_core.db.engine import Database
+from climate_core.lease.allocations import Allocation
 from tests.support.world import configure
 from tests.unit.calendar import slow
+from tests.unit.calendar.units import demand
 
 UNIT, ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 HOUR = datetime.timedelta(hours=1)
 VCPU = {'vcpus': 1}
 CAPACITY = {'vcpus': 4}
-
-
-def demand(least: int = 1, most: int | None = None, **more: Any) -> Demand:
-    return Demand(kind='host', min_pieces=least, max_pieces=most or least, **more)
 
 
 def shares(least: int = 1, most: int | None = None, **more: Any) -> Demand:
@@ -44,7 +44,9 @@ class Hall:
     def at(self, hours: float) -> datetime.datetime:
         return self.start + hours * HOUR
 
-    def hours(self, time: datetime.datetime) -> float:
+    def hours(self, time: datetime.datetime | int) -> float:
+        if isinstance(time, int):
+            time = from_microseconds(time)
         return (time - self.start) / HOUR
 
     def units(self, count: int = 1, **values: Any) -> list[int]:
@@ -88,6 +90,7 @@ class Hall:
         made = uuidutils.generate_uuid()
         common = {'id': made, 'status': 'PENDING', 'created_at': self.now}
         lease = {'name': 'l', 'project_id': 'p', 'user_id': 'u', 'degraded': False}
+        lease |= {'before_start': []}
         times = dict.fromkeys(('start_date', 'end_date'), self.now)
         rows.insert(
             session,
@@ -95,7 +98,13 @@ class Hall:
             [common | lease | times | {'generation': 0, 'start_policy': 'auto'}],
         )
         reservation = {'lease_id': made, 'resource_type': 'test', 'resource_id': made}
-        states = {'params': {}, 'missing_resources': False, 'resources_changed': False}
+        states = {
+            'params': {},
+            'amounts': {},
+            'given_up': False,
+            'missing_resources': False,
+            'resources_changed': False,
+        }
         rows.insert(session, tables.RESERVATIONS, [common | reservation | states])
         return made
 
@@ -107,22 +116,23 @@ class Hall:
         calendar: Calendar | None = None,
         proposed: Collection[int] = (),
         **more: Any,
-    ) -> list[NewAllocation]:
+    ) -> list[Allocation]:
         """Promise units to new reservations, one for each demand."""
 
-        def write(session: orm.Session) -> list[NewAllocation]:
+        def write(session: orm.Session) -> list[Allocation]:
             wanted = [
                 self.wanted(self.reserve(session), each, field=f'field{number}', **more)
                 for number, each in enumerate(demands)
             ]
-            promise = (calendar or self.calendar).allocate
-            return promise(session, wanted, self.at(start), self.at(end), proposed=proposed)
+            used = calendar or self.calendar
+            times = self.at(start), self.at(end)
+            return used.allocate(used.transaction(session), wanted, *times, proposed=proposed)
 
         return self.database.write(write)
 
-    def wanted(self, reservation_id: str, demand: Demand, **more: Any) -> AllocationRequest:
+    def wanted(self, reservation_id: str, demand: Demand, **more: Any) -> Demand:
         named = {'field': 'min', 'noun': 'hosts', **more}
-        return AllocationRequest(reservation_id=reservation_id, demand=demand, **named)
+        return dataclasses.replace(demand, reservation_id=reservation_id, **named)
 
     def check(self, demand: Demand, start: float = 0, end: float = 1) -> None:
         wanted = self.wanted(uuidutils.generate_uuid(), demand)
@@ -130,29 +140,35 @@ class Hall:
 
     def replan(
         self,
-        promise: NewAllocation,
+        promise: Allocation,
         demand: Demand,
         start: float = 0,
         end: float = 1,
         keep: bool = False,
         **more: Any,
-    ) -> list[NewAllocation]:
+    ) -> list[Allocation]:
         wanted = [self.wanted(promise.reservation_id, demand, **more)]
         times = self.at(start), self.at(end)
-        return self.database.write(self.calendar.reallocate, wanted, *times, keep)
+        return self.write(self.calendar.reallocate, wanted, *times, keep)
 
-    def move(self, promise: NewAllocation, demand: Demand) -> list[NewAllocation]:
+    def move(self, promise: Allocation, demand: Demand) -> list[Allocation]:
         """Replace the unit of a promise."""
         wanted = self.wanted(promise.reservation_id, demand)
-        return self.database.write(self.calendar.replace_unit, wanted, promise.unit_id)
+        return self.write(self.calendar.replace_unit, wanted, promise.unit_id)
 
-    def release(self, promise: NewAllocation, hours: float, after: float = 0) -> None:
+    def release(self, promise: Allocation, hours: float, after: float = 0) -> None:
         used = {promise.reservation_id: [promise.unit_id]}
-        self.database.write(self.calendar.release, used, self.at(hours), after * HOUR)
+        self.write(self.calendar.release, used, self.at(hours), after * HOUR)
 
-    def extend(self, promise: NewAllocation, hours: float) -> None:
+    def extend(self, promise: Allocation, hours: float) -> None:
         used = {promise.reservation_id: [promise.unit_id]}
-        self.database.write(self.calendar.extend, used, self.at(hours))
+        self.write(self.calendar.extend, used, self.at(hours))
+
+    def write(self, change: Callable[..., Any], *args: Any) -> Any:
+        """Change allocations in a transaction."""
+        return self.database.write(
+            lambda session: change(self.calendar.transaction(session), *args)
+        )
 
     def begin(self, hours: float) -> None:
         """Let all promises begin, and end, so many hours earlier."""

@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.search import AllocationChoice
 from climate_core.calendar.timeline import Entry, Timeline, total_amounts
+from climate_core.lease.allocations import Allocation
 
 Piece = Mapping[str, int] | None
 
@@ -73,7 +73,7 @@ def can_have(
 
 def with_picks(
     timelines: Sequence[Timeline],
-    picks: Iterable[AllocationChoice],
+    picks: Iterable[Allocation],
     start: int,
     end: int,
     piece: Piece,

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Promises, and how they follow the changes of leases."""
 
-import dataclasses
-
 import pytest
 from sqlalchemy import orm
 
 from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import explain
-from climate_core.calendar.model import NewAllocation
 from climate_core.db import calendar as db_calendar
 from climate_core.db import engine
 from tests.support.world import executed
@@ -53,10 +50,10 @@ def test_promise_to_two_reservations_of_a_lease_on_one_unit(any_hall: Hall) -> N
     assert unit
 
 
-def test_preparation_does_not_begin_in_the_past(hall: Hall) -> None:
+def test_promise_does_not_begin_in_the_past(hall: Hall) -> None:
     hall.units()
     now = hall.hours(hall.now)
-    hall.book(demand(), start=now + 1, end=1, before=2 * HOUR)
+    hall.book(demand(), start=now - 1, end=1)
     ((_, start, end, *_),) = hall.promised()
     assert now <= start < now + 1
     assert end == 1
@@ -154,7 +151,8 @@ def test_refused_change_of_a_running_lease_is_explained_outside_of_its_transacti
     wanted = hall.wanted(mine.reservation_id, demand(2))
     times = hall.at(0), hall.at(9)
     with hall.database.writer() as session, pytest.raises(engine.TransactionRejected) as refused:
-        hall.calendar.reallocate(session, [wanted], *times, keep=True)
+        transaction = hall.calendar.transaction(session)
+        hall.calendar.reallocate(transaction, [wanted], *times, keep=True)
     error = refused.value.explain()
     assert isinstance(error, exceptions.NotEnough)
     assert error.available_from == dates.serialize(hall.at(later))
@@ -260,10 +258,11 @@ def test_what_others_promise_meanwhile_does_not_overlap_what_is_late(
         db_calendar.allocations_of_reservations(session, used, late=True)
         if not booked:
             booked.extend(hall.book(demand(), start=1.5, end=9))
+        transaction = hall.calendar.transaction(session)
         if change == 'extend':
-            hall.calendar.extend(session, used, hall.at(2))
+            hall.calendar.extend(transaction, used, hall.at(2))
         else:
-            hall.calendar.release(session, used, hall.at(1.01), HOUR)
+            hall.calendar.release(transaction, used, hall.at(1.01), HOUR)
 
     hall.database.write(write)
     first, second = (row[1:3] for row in hall.promised())
@@ -276,7 +275,7 @@ def test_units_that_are_late_are_told_from_those_that_are_not(hall: Hall) -> Non
     (mine, _) = hall.book(demand(2), end=0.5)
     hall.book(demand(2), start=0.5, end=9)
     hall.begin(25)
-    mine = dataclasses.replace(mine, unit_id=late)
+    mine = mine._replace(unit_id=late)
     hall.extend(mine, 1.5)
     expected = [(late, 0, 1.5), (late, 1.5, 9), (empty, 0, 0.5), (empty, 0.5, 9)]
     assert sorted(row[:3] for row in hall.promised()) == sorted(expected)
@@ -326,15 +325,11 @@ def test_move_of_a_running_lease_begins_now(hall: Hall) -> None:
     dead, *others = hall.units(3, capacity={'vcpus': 2})
     (mine, *_) = hall.book(shares(4, matches=lambda each: each.id != others[1]), end=3)
     hall.begin(25)
-    hall.move(NewAllocation(**{**_values(mine), 'unit_id': dead}), shares(4))
+    hall.move(mine._replace(unit_id=dead), shares(4))
     gone, kept, new = hall.promised()
     assert (gone[0], gone[1], kept) == (dead, 0, (others[0], 0, 3, 2, 0))
     assert 1 <= gone[2] == new[1] < 1.1
     assert (new[0], new[2], new[3]) == (others[1], 3, 2)
-
-
-def _values(promise: NewAllocation) -> dict[str, object]:
-    return {name: getattr(promise, name) for name in promise.__dataclass_fields__}
 
 
 def test_changes_in_one_transaction_see_each_other(any_hall: Hall) -> None:
@@ -344,13 +339,14 @@ def test_changes_in_one_transaction_see_each_other(any_hall: Hall) -> None:
 
     def write(session: orm.Session) -> None:
         new = [hall.wanted(hall.reserve(session), demand())]
+        transaction = hall.calendar.transaction(session)
         with pytest.raises(engine.TransactionRejected):
-            hall.calendar.allocate(session, new, hall.at(0), hall.at(1))
-        hall.calendar.release(session, [old.reservation_id], hall.at(-1))
+            hall.calendar.allocate(transaction, new, hall.at(0), hall.at(1))
+        hall.calendar.release(transaction, [old.reservation_id], hall.at(-1))
         two = [hall.wanted(hall.reserve(session), shares()) for _ in range(2)]
-        hall.calendar.allocate(session, two, hall.at(0), hall.at(1))
-        hall.calendar.reallocate(session, two, hall.at(1), hall.at(3), keep=False)
-        hall.calendar.allocate(session, new, hall.at(0), hall.at(1))
+        hall.calendar.allocate(transaction, two, hall.at(0), hall.at(1))
+        hall.calendar.reallocate(transaction, two, hall.at(1), hall.at(3), keep=False)
+        hall.calendar.allocate(transaction, new, hall.at(0), hall.at(1))
 
     hall.database.write(write)
     periods = [(unit, 0, 1, 1, 2), (unit, 1, 3, 1, 0), (unit, 1, 3, 1, 1)]
@@ -363,7 +359,8 @@ def test_promise_that_is_rolled_back_leaves_nothing(any_hall: Hall) -> None:
 
     def fail(session: orm.Session) -> None:
         new = [hall.wanted(hall.reserve(session), demand())]
-        hall.calendar.allocate(session, new, hall.at(0), hall.at(1))
+        transaction = hall.calendar.transaction(session)
+        hall.calendar.allocate(transaction, new, hall.at(0), hall.at(1))
         raise RuntimeError
 
     with pytest.raises(RuntimeError):

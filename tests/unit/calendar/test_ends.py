@@ -3,16 +3,15 @@
 
 import pytest
 
-from climate_common.microseconds import from_microseconds
 from climate_core.calendar import transaction
-from climate_core.db.calendar import StoredAllocation
+from climate_core.lease.allocations import Allocation
 
 SECOND = 1_000_000
 
 
-def own(end: int, *, piece: bool = False, released: bool = False) -> StoredAllocation:
+def own(end: int, *, piece: bool = False, released: bool = False) -> Allocation:
     amounts = {'vcpus': 1} if piece else None
-    return StoredAllocation('r', 1, 1, 0, end * SECOND, 2, 3, amounts, released)
+    return Allocation(1, 'r', 0, end * SECOND, 2, 3, amounts, 1, released)
 
 
 @pytest.mark.parametrize(
@@ -31,14 +30,4 @@ def own(end: int, *, piece: bool = False, released: bool = False) -> StoredAlloc
     ],
 )
 def test_promise_is_moved_if_it_ends_at_another_time(promise, end, used, moved) -> None:
-    assert transaction.moves_end(promise, 60 * SECOND, end * SECOND, used) is moved
-
-
-@pytest.mark.parametrize(('start', 'begins'), [(40, 40), (100, 100), (130, 100)])
-def test_later_promise_does_not_outlive_its_end(start, begins) -> None:
-    promise = transaction.start_later(own(100, piece=True), start * SECOND)
-    assert (promise.start, promise.end) == (
-        from_microseconds(begins * SECOND),
-        from_microseconds(100 * SECOND),
-    )
-    assert (promise.lane, promise.pieces, promise.piece) == (2, 3, {'vcpus': 1})
+    assert transaction._moves_end(promise, 60 * SECOND, end * SECOND, used) is moved

@@ -6,11 +6,9 @@ import random
 
 import pytest
 
-from climate_core.calendar import windows
-from climate_core.calendar.explain import RejectedRequest
-from climate_core.calendar.model import AllocationRequest
-from climate_core.calendar.search import AllocationChoice
-from tests.unit.calendar.units import demand, search, timeline
+from climate_core.calendar.explain import Rejection
+from climate_core.concurrency import SearchBudget
+from tests.unit.calendar.units import demand, own_unit, search, timeline
 
 SECOND = 1_000_000
 #: Unit 1 is promised to others from 30.5 seconds on, unit 2 from 40 seconds on.
@@ -23,23 +21,19 @@ TIMELINES = [
 def latest(*units, until=20, end=50, keep=True, after=0, looks=100):
     """Return until when reservations of one unit each could be extended, in seconds."""
     cleaning = datetime.timedelta(seconds=after)
-    wanted = [
-        AllocationRequest(reservation_id='r', demand=demand(), field='end_date', after=cleaning)
-        for _ in units
-    ]
     searches = [
         search(
-            demand(),
+            demand(field='end_date', after=cleaning),
             10 * SECOND,
             (end + after) * SECOND,
-            own={unit: AllocationChoice(unit, 1, 0)},
+            own={unit: own_unit(unit, 1, 0)},
             keep=keep,
         )
         for unit in units
     ]
-    found = RejectedRequest(
-        wanted, searches, lambda _kind: TIMELINES, random.Random(0)
-    ).find_latest_end(until * SECOND, windows.SearchBudget(looks))
+    found = Rejection(searches, {'host': TIMELINES}, random.Random(0)).find_latest_end(
+        until * SECOND, SearchBudget(looks)
+    )
     return None if found is None else found / SECOND
 
 
@@ -64,10 +58,10 @@ def test_lease_could_be_extended_until_others_have_its_units(values, seconds) ->
 
 def test_search_that_finds_enough_when_it_is_repeated_is_explained_all_the_same() -> None:
     """Several searches are ordered by chance, and may fail where another order would do."""
-    one = AllocationRequest(reservation_id='r', demand=demand(), field='end_date', noun='hosts')
-    free = search(demand(), 10 * SECOND, 50 * SECOND, own={1: AllocationChoice(1, 1, 0)})
-    told, parts = RejectedRequest(
-        [one], [free], lambda _kind: [timeline(1)], random.Random(0)
-    ).explain_extension(0, 20 * SECOND, windows.SearchBudget(100))
+    one = demand(reservation_id='r', field='end_date', noun='hosts')
+    free = search(one, 10 * SECOND, 50 * SECOND, own={1: own_unit(1, 1, 0)})
+    told, parts = Rejection([free], {'host': [timeline(1)]}, random.Random(0)).explain_extension(
+        0, 20 * SECOND, SearchBudget(100)
+    )
     assert told.startswith('This lease cannot be extended until 1970-01-01 00:00:50 UTC: hosts')
     assert parts == ['r']

@@ -90,7 +90,8 @@ def test_promises_that_are_rolled_back_are_not_known(hall: Hall) -> None:
 
     def fail(session: orm.Session) -> None:
         wanted = [hall.wanted(hall.reserve(session), demand())]
-        hall.calendar.allocate(session, wanted, hall.at(0), hall.at(1))
+        transaction = hall.calendar.transaction(session)
+        hall.calendar.allocate(transaction, wanted, hall.at(0), hall.at(1))
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -257,8 +258,9 @@ def test_a_refusal_in_a_transaction_that_has_written_is_verified_in_another(hall
         attempts.append(session)
         ours = demand(matches=lambda each: each.id == other)
         first, second = (hall.wanted(hall.reserve(session), each) for each in (ours, demand()))
-        hall.calendar.allocate(session, [first], hall.at(1), hall.at(2))
-        hall.calendar.allocate(session, [second], hall.at(0), hall.at(1))
+        transaction = hall.calendar.transaction(session)
+        hall.calendar.allocate(transaction, [first], hall.at(1), hall.at(2))
+        hall.calendar.allocate(transaction, [second], hall.at(0), hall.at(1))
 
     free_late(hall, unit)
     hall.database.write(write)

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is lacking at any time, by tables."""
 
+import dataclasses
 import random
 
 import pytest
 
-from climate_core.calendar.explain import RejectedRequest
-from climate_core.calendar.model import AllocationRequest, Shortage
+from climate_core.calendar.explain import Rejection
+from climate_core.calendar.model import Shortage
 from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeline
 
 
@@ -44,8 +45,8 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
     ],
 )
 def test_lacking_says_what_no_time_would_have(wanted, timelines, told) -> None:
-    one = AllocationRequest(reservation_id='r', demand=wanted, field='min', noun='hosts')
-    request = RejectedRequest([one], [search(wanted)], lambda _kind: timelines, random.Random(0))
+    one = dataclasses.replace(wanted, field='min', noun='hosts')
+    request = Rejection([search(one)], {'host': timelines}, random.Random(0))
     found = request.find_permanent_shortage()
     field = 'traits' if told == 'no GPU.' else None
     assert found == (None if told is None else (one, Shortage(told, field)))

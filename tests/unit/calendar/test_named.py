@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a refusal says of units that a request names one by one."""
 
+import dataclasses
 import random
 from collections.abc import Collection
 from typing import Any
@@ -8,9 +9,8 @@ from typing import Any
 import pytest
 
 from climate_core.calendar import explain
-from climate_core.calendar.model import AllocationRequest, Demand
-from climate_core.calendar.search import AllocationChoice
-from tests.unit.calendar.units import GAPS, demand, search, timeline
+from climate_core.calendar.model import Demand
+from tests.unit.calendar.units import GAPS, demand, own_unit, search, timeline
 
 
 def naming(numbers: Collection[int], **more: Any) -> Demand:
@@ -22,10 +22,6 @@ def naming(numbers: Collection[int], **more: Any) -> Demand:
         unit_name=lambda unit: f'unit{unit.id}',
         **more,
     )
-
-
-def wanted(asked: Demand, field: str = 'names') -> AllocationRequest:
-    return AllocationRequest(reservation_id='r', demand=asked, field=field)
 
 
 @pytest.mark.parametrize(
@@ -44,15 +40,8 @@ def wanted(asked: Demand, field: str = 'names') -> AllocationRequest:
 def test_units_that_others_are_promised_are_named(
     asked: Demand, period: tuple[int, int], own: bool, names: list[str]
 ) -> None:
-    looked = search(asked, *period, own={1: AllocationChoice(1, 1, 0)})
-    assert explain.allocated_names(looked, lambda _kind: GAPS, own) == names
-
-
-def test_sentence_begins_with_the_units() -> None:
-    assert explain.describe_allocated(['a'], 'now') == ('a is promised to another reservation now')
-    assert explain.describe_allocated(['a', 'b'], 'now').endswith(
-        ' are promised to other reservations now'
-    )
+    looked = search(asked, *period, own={1: own_unit(1, 1, 0)})
+    assert explain.allocated_names(looked, {'host': GAPS}, own) == names
 
 
 @pytest.mark.parametrize(
@@ -68,11 +57,11 @@ def test_sentence_begins_with_the_units() -> None:
 def test_unit_that_a_request_names_twice_is_a_mistake(
     first: Demand, second: Demand, told: str | None
 ) -> None:
-    demands = [wanted(first, 'first'), wanted(second, 'second')]
-    searches = [search(each.demand) for each in demands]
-    error = explain.RejectedRequest(
-        demands, searches, lambda _kind: GAPS, random.Random(0)
-    ).find_error(0)
+    searches = [
+        search(dataclasses.replace(asked, field=field))
+        for asked, field in ((first, 'first'), (second, 'second'))
+    ]
+    error = explain.Rejection(searches, {'host': GAPS}, random.Random(0)).find_error(0)
     assert (error is None) == (told is None)
     if error is not None and told is not None:
         assert error.field == 'first'
@@ -90,5 +79,5 @@ def test_unit_that_a_request_names_twice_is_a_mistake(
 )
 def test_named_units_that_are_disabled_are_told(asked: Demand, text: str | None) -> None:
     units = [timeline(number, available=number > 2).unit for number in (1, 2, 3)]
-    lack = explain.find_disabled_units(wanted(asked), units)
+    lack = explain.find_disabled_units(asked, units)
     assert (lack and lack.text) == text

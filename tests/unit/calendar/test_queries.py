@@ -52,14 +52,15 @@ def test_refusal_says_what_is_missing_and_when_it_is_not(
     assert type(error)(error.message, **error.kwargs).body == error.body
 
 
-def test_refusal_has_the_times_of_the_lease_not_of_its_preparation(hall: Hall) -> None:
+def test_refusal_has_the_times_of_the_lease_not_of_its_cleaning(hall: Hall) -> None:
     hall.units()
-    hall.book(demand(), start=0, end=2, before=HOUR, after=2 * HOUR)
-    assert hall.promised()[0][1:3] == (-1, 4)
+    hall.book(demand(), start=0, end=2, after=2 * HOUR)
+    assert hall.promised()[0][1:3] == (0, 4)
     with pytest.raises(exceptions.NotEnough) as refused:
-        hall.book(demand(), start=3, end=4, before=HOUR)
-    assert f' free from {dates.sentence(hall.at(3))} to ' in refused.value.message
-    assert refused.value.available_from == f'{hall.at(5):%Y-%m-%dT%H:%M:%S.%f}'
+        hall.book(demand(), start=3, end=4, after=HOUR)
+    period = f'{dates.sentence(hall.at(3))} to {dates.sentence(hall.at(4))}'
+    assert f' free from {period}' in refused.value.message
+    assert refused.value.available_from == f'{hall.at(4):%Y-%m-%dT%H:%M:%S.%f}'
 
 
 def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
@@ -85,13 +86,13 @@ def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
             demand(matches=no_unit, find_shortage=lambda units: Shortage(f'{len(units)} lack it')),
             'k it.',
         ),
-        (demand(admits=no_unit, matches=no_unit), 'no host is in a pool that may be used.'),
+        (demand(owner=('other', None)), 'no host is in a pool that may be used.'),
     ],
 )
 def test_refusal_says_what_no_unit_has_although_all_are_taken(
     hall: Hall, wanted: Demand, sentence: str
 ) -> None:
-    hall.units(2)
+    hall.units(2, access={'project_ids': ['p'], 'domain_ids': []})
     hall.book(demand(2))
     with pytest.raises(exceptions.NotEnough, match='not be enough at any time') as refused:
         hall.book(wanted)
@@ -156,7 +157,7 @@ def test_leases_that_wait_and_have_enough_are_chosen_in_their_order(hall: Hall) 
     def waits(name: str, count: int, latest: float = 0) -> QueuedRequest:
         wanted = [hall.wanted(name, demand(count))]
         times = {'start': hall.at(0), 'end': hall.at(1), 'latest': latest * HOUR}
-        return QueuedRequest(id=name, project_id='p', wanted=wanted, **times)
+        return QueuedRequest(id=name, project_id='p', demands=wanted, **times)
 
     found = hall.calendar.find_startable([waits('two', 2, 5), waits('one', 1), waits('none', 1)])
     assert [(each.number, each.seconds) for each in found] == [(0, 7200), (1, 0), (2, None)]

@@ -2,15 +2,16 @@
 """Who of those that wait has enough now, and who may pass whom."""
 
 import dataclasses
+import datetime
 import random
 from collections.abc import Sequence
 
 import pytest
 
-from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.search import Search
+from climate_common.microseconds import from_microseconds
+from climate_core.calendar.model import Demand, QueuedRequest, Unit
 from climate_core.calendar.timeline import Entry, Timeline
-from climate_core.calendar.windows import QueuedSearch, backfill
+from climate_core.calendar.windows import backfill
 
 HOUR = 3_600_000_000
 FAR = 100 * HOUR
@@ -26,15 +27,22 @@ def timelines(*busy: int) -> list[Timeline]:
     return made
 
 
-def wanting(count: int, hours: int, latest: int = FAR) -> QueuedSearch:
+def wanting(count: int, hours: int, latest: int = FAR) -> QueuedRequest:
     demand = Demand(kind='room', min_pieces=count, max_pieces=count)
-    return QueuedSearch([Search(demand=demand, start=0, end=hours * HOUR)], latest)
+    return QueuedRequest(
+        id='lease',
+        project_id='',
+        demands=[demand],
+        start=from_microseconds(0),
+        end=from_microseconds(hours * HOUR),
+        latest=datetime.timedelta(microseconds=latest),
+    )
 
 
 def hours(
-    units: Sequence[Timeline], *waiting: QueuedSearch, looks: int = 1_000_000
+    units: Sequence[Timeline], *waiting: QueuedRequest, looks: int = 1_000_000
 ) -> list[int | None]:
-    found = backfill(waiting, lambda _kind: units, random.Random(1), looks)
+    found = backfill(waiting, 0, {'room': units}, random.Random(1), looks)
     return [None if each.delay is None else each.delay // HOUR for each in found]
 
 
@@ -52,7 +60,7 @@ def hours(
     ],
 )
 def test_leases_that_wait_start_in_the_expected_order(
-    busy: list[int], waiting: list[QueuedSearch], expected: list[int | None]
+    busy: list[int], waiting: list[QueuedRequest], expected: list[int | None]
 ) -> None:
     assert hours(timelines(*busy), *waiting) == expected
 
@@ -68,21 +76,21 @@ def test_projects_have_equal_shares_of_the_looks() -> None:
     ours, others = (
         [dataclasses.replace(wanting(1, 1), project_id=each) for _ in range(6)] for each in 'ab'
     )
-    found = backfill([*ours, *others], lambda _kind: units, random.Random(1), 80)
+    found = backfill([*ours, *others], 0, {'room': units}, random.Random(1), 80)
     assert [each.number for each in found] == [0, 1, 6, 7]
 
 
 def test_turn_says_who_is_searched_and_not_who_comes_first() -> None:
     units = timelines(*[0] * 40)
     waiting = [dataclasses.replace(wanting(1, 1), turn=each) for each in (0, 3, 2, 1)]
-    found = backfill(waiting, lambda _kind: units, random.Random(1), 20)
+    found = backfill(waiting, 0, {'room': units}, random.Random(1), 20)
     assert [each.number for each in found] == [0, 3]
 
 
 def test_what_one_cannot_have_is_left_for_the_next_one() -> None:
     delays = []
     for each in backfill(
-        [wanting(1, 1, latest=0)] * 3, lambda _: timelines(0), random.Random(1), 1000
+        [wanting(1, 1, latest=0)] * 3, 0, {'room': timelines(0)}, random.Random(1), 1000
     ):
         delays.append(each.delay)
         each.is_taken = each.number > 0

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.calendar import calendar_reads, transaction
+from climate_core.calendar import calendar as calendar_module
+from climate_core.calendar import transaction
 from climate_core.calendar.calendar import Calendar
-from climate_core.calendar.model import Demand, NewAllocation
+from climate_core.calendar.model import Demand
 from climate_core.db import calendar as db_calendar
+from climate_core.lease.allocations import Allocation
 from tests.unit.calendar.hall import Hall, demand, shares
 
 
@@ -66,7 +68,7 @@ def test_many_promises_at_once(any_hall: Hall, one_manager: bool) -> None:
     assert not hall.wrong()
 
 
-def _try(hall: Hall, calendar: Calendar, rng: random.Random) -> list[NewAllocation]:
+def _try(hall: Hall, calendar: Calendar, rng: random.Random) -> list[Allocation]:
     least, start = rng.randint(1, 2), rng.randint(0, 6)
     wanted = demand(least) if rng.random() < 0.4 else shares(least, 3)
     try:
@@ -79,7 +81,7 @@ def test_who_loses_races_draws_from_more_units(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hall.units()
-    guard, find = db_calendar.guard_units, calendar_reads.choose_units_jointly
+    guard, find = db_calendar.guard_units, calendar_module.choose_units_jointly
     wins, scattered = [False, False, True, True], []
     monkeypatch.setattr(db_calendar, 'guard_units', lambda *args: wins.pop(0) and guard(*args))
 
@@ -87,7 +89,7 @@ def test_who_loses_races_draws_from_more_units(
         scattered.append(searches[0].scatter)
         return find(searches, *args)
 
-    monkeypatch.setattr(calendar_reads, 'choose_units_jointly', seen)
+    monkeypatch.setattr(calendar_module, 'choose_units_jointly', seen)
     hall.book(demand())
     hall.book(demand(), start=1, end=2)
     assert scattered == [0, 1, 2, 0]
@@ -98,13 +100,9 @@ def _no_guard(session: Any, units: Any, steps: Any) -> bool:
     return True
 
 
-def _no_key(added: Sequence[NewAllocation], generations: Any) -> list[dict[str, Any]]:
+def _no_key(added: Sequence[Allocation], _generations: Any) -> list[Allocation]:
     # Generations that no promise has.
-    written = work_rows(added, generations)
-    return [row | {'unit_generation': random.randrange(10**6, 10**9)} for row in written]
-
-
-work_rows = transaction._allocation_rows
+    return [row._replace(unit_generation=random.randrange(10**6, 10**9)) for row in added]
 
 
 @pytest.mark.parametrize('database', ['mariadb', 'postgresql'])
@@ -126,7 +124,7 @@ def test_guard_and_key_each_prevent_promises_of_the_same(
     if not guard:
         monkeypatch.setattr(db_calendar, 'guard_units', _no_guard)
     if not key:
-        monkeypatch.setattr(transaction, '_allocation_rows', _no_key)
+        monkeypatch.setattr(transaction, '_with_generations', _no_key)
     between = [lambda: hall.book(shares(3), calendar=rival)]
     _while_searching(monkeypatch, between)
     wanted: Demand = shares(2)
@@ -142,7 +140,7 @@ def test_guard_and_key_each_prevent_promises_of_the_same(
 
 def _while_searching(monkeypatch: pytest.MonkeyPatch, between: list[Callable[[], Any]]) -> None:
     """Have something done once between a search and what is written of it."""
-    choose = calendar_reads.choose_units_jointly
+    choose = calendar_module.choose_units_jointly
 
     def find(*args: Any) -> Any:
         found = choose(*args)
@@ -150,7 +148,7 @@ def _while_searching(monkeypatch: pytest.MonkeyPatch, between: list[Callable[[],
             between.pop()()
         return found
 
-    monkeypatch.setattr(calendar_reads, 'choose_units_jointly', find)
+    monkeypatch.setattr(calendar_module, 'choose_units_jointly', find)
 
 
 @pytest.mark.parametrize('database', ['mariadb', 'postgresql'])

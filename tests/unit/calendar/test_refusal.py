@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The errors of demands that cannot be promised, by tables; those of requests: test_admission."""
 
+import dataclasses
 import random
 
 import pytest
 
 from climate_core import exceptions
-from climate_core.calendar.explain import RejectedRequest
-from climate_core.calendar.model import AllocationRequest
+from climate_core.calendar.explain import Rejection
 from climate_core.calendar.search import InsufficientCapacity
 from tests.unit.calendar.units import GAPS, demand, search, timeline
 
@@ -15,9 +15,9 @@ SECOND = 1_000_000
 
 
 def refused(wanted, timelines, count=0, field='min', noun='hosts'):
-    one = AllocationRequest(reservation_id='r', demand=wanted, field=field, noun=noun)
-    place = search(wanted, 10 * SECOND, 20 * SECOND)
-    request = RejectedRequest([one], [place], lambda _kind: timelines, random.Random(0))
+    one = dataclasses.replace(wanted, field=field, noun=noun)
+    place = search(one, 10 * SECOND, 20 * SECOND)
+    request = Rejection([place], {'host': timelines}, random.Random(0))
     return request.explain(InsufficientCapacity(0, count))
 
 

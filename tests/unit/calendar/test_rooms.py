@@ -8,8 +8,8 @@ import pytest
 
 from climate_core.calendar import search as calendar_search
 from climate_core.calendar.model import Order
-from climate_core.calendar.search import AllocationChoice
-from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeline
+from climate_core.calendar.timeline import entry_of
+from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, own_unit, search, timeline
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
         (demand(order=Order.SPREAD), {}, GAPS, [(3, 1), (2, 1), (1, 1)]),
         (demand(order=Order.PACK, piece=VCPU), {}, SHARES, [(1, 1), (2, 2), (3, 4)]),
         # Its own units come first, and then those that fewer others can have.
-        (demand(), {'own': {3: AllocationChoice(3, 1, 0)}}, GAPS, [(3, 1), (1, 1), (2, 1)]),
+        (demand(), {'own': {3: own_unit(3, 1, 0)}}, GAPS, [(3, 1), (1, 1), (2, 1)]),
         (demand(), {'contention': {1: 2, 2: 1, 3: 2}}, GAPS, [(2, 1), (1, 1), (3, 1)]),
         (demand(matches=lambda unit: unit.id == 2), {}, GAPS, [(2, 1)]),
         (demand(), {}, [timeline(1, (15, 16)), timeline(2, available=False)], []),
@@ -37,5 +37,5 @@ def test_shifted_search_keeps_its_length() -> None:
 
 
 def test_entry_of_search_that_has_begun_starts_now() -> None:
-    entry = search(demand(piece=VCPU), now=12).entry(AllocationChoice(1, 3, 2))
+    entry = entry_of(search(demand(piece=VCPU), now=12).allocation(1, 3, 2))
     assert (entry.start, entry.end, entry.lane, entry.amounts) == (12, 20, 2, {'vcpus': 3})

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from climate_core.calendar import search as calendar_search
 from climate_core.calendar.model import Demand, Order
-from climate_core.calendar.search import AllocationChoice, InsufficientCapacity, choose_units
+from climate_core.calendar.search import InsufficientCapacity, choose_units
 from climate_core.calendar.timeline import Timeline
+from climate_core.lease.allocations import Allocation
 from tests.unit.calendar import drawn, slow
-from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeline
+from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, own_unit, search, timeline
 
 rng = st.integers(0, 9).map(random.Random)
 
@@ -92,7 +93,7 @@ def test_a_sample_is_not_all_that_is_looked_at(monkeypatch: pytest.MonkeyPatch) 
     assert missing.value.count == 15
 
 
-OWN = {1: AllocationChoice(1, 1, 2), 3: AllocationChoice(3, 2, 5)}
+OWN = {1: own_unit(1, 1, 2), 3: own_unit(3, 2, 5)}
 
 
 @pytest.mark.parametrize(
@@ -122,10 +123,8 @@ def test_reservation_keeps_its_own_units_and_lanes(
     assert all(pick.lane == OWN[pick.unit_id].lane for pick in found if pick.unit_id in OWN)
 
 
-@pytest.mark.parametrize(
-    'own', [AllocationChoice(1, 2, 2), AllocationChoice(1, 1, 0), AllocationChoice(9, 1, 0)]
-)
-def test_own_units_that_must_stay_and_cannot(own: AllocationChoice) -> None:
+@pytest.mark.parametrize('own', [own_unit(1, 2, 2), own_unit(1, 1, 0), own_unit(9, 1, 0)])
+def test_own_units_that_must_stay_and_cannot(own: Allocation) -> None:
     with pytest.raises(InsufficientCapacity):
         chosen(demand(1, 9, piece=VCPU), SHARES, own={own.unit_id: own}, keep=True)
 

@@ -4,11 +4,9 @@
 import pytest
 
 from climate_common.microseconds import NEVER
-from climate_core.calendar.calendar_reads import Overcommit, unit_overcommits
 from climate_core.calendar.model import Unit
-from climate_core.calendar.timeline import Timeline
-from climate_core.calendar.transaction import stored_entry
-from climate_core.db.calendar import StoredAllocation
+from climate_core.calendar.timeline import Overcommit, Timeline, entry_of, find_overcommits
+from climate_core.lease.allocations import Allocation
 from tests.unit.calendar.hall import Hall, demand, shares
 
 NOW = 5
@@ -16,12 +14,10 @@ NOW = 5
 
 def promised(
     number: int, start: int, end: int, pieces: int | None, released: bool = False
-) -> StoredAllocation:
+) -> Allocation:
     """Return the promise of this number: the oldest one has the least."""
     piece = None if pieces is None else {'vcpus': 1, 'disk_gb': 0}
-    return StoredAllocation(
-        f'r{number}', 1, number, start, end, number, pieces or 1, piece, released
-    )
+    return Allocation(1, f'r{number}', start, end, number, pieces or 1, piece, number, released)
 
 
 @pytest.mark.parametrize(
@@ -48,13 +44,13 @@ def test_promises_beyond_the_capacity_are_found_as_surplus(
     unit = Unit(id=1, kind='host', pool='', capacity={'vcpus': 4}, lanes=9)
     own = [promised(*each) for each in rows]  # type: ignore[arg-type]
     expected = [Overcommit(1, name, {'vcpus': (4, most)}) for name, most in found.items()]
-    assert unit_overcommits(unit, own, NOW) == expected
-    assert Timeline.of(unit, map(stored_entry, own)).overcommitted_until == until
+    assert find_overcommits(unit, own, NOW) == expected
+    assert Timeline.of(unit, map(entry_of, own)).overcommitted_until == until
 
 
 def test_unit_that_is_withheld_is_not_too_small() -> None:
     unit = Unit(id=1, kind='host', pool='', capacity={'vcpus': 0})
-    assert Timeline.of(unit, [stored_entry(promised(1, 10, 20, 1))]).overcommitted_until == NEVER
+    assert Timeline.of(unit, [entry_of(promised(1, 10, 20, 1))]).overcommitted_until == NEVER
 
 
 def test_calendar_finds_it_until_it_is_moved_or_over(hall: Hall) -> None:

@@ -22,7 +22,7 @@ def seen(searches: list[Search], timelines: list[Timeline], looks: int = 1000) -
     room, found = False, []
     left = windows.SearchBudget(looks)
     changes = dict(
-        windows.capacity_changes(searches, lambda _kind: timelines, LATEST, random.Random(0), left)
+        windows.capacity_changes(searches, {'host': timelines}, LATEST, random.Random(0), left)
     )
     for delay in range(LATEST + 1):
         room = changes.get(delay, room)

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units, demands and searches for the tests of the pure parts of the calendar."""
 
+from collections.abc import Callable
 from typing import Any
 
-from climate_core.calendar.model import Demand, Unit
+from climate_core.calendar.model import Demand, Unit, UnitFilter
 from climate_core.calendar.search import Search
 from climate_core.calendar.timeline import Entry, Timeline
+from climate_core.lease.allocations import Allocation
 
 VCPU = {'vcpus': 1}
 
@@ -24,8 +26,29 @@ def timeline(number: int, *entries: tuple[int, int], **values: Any) -> Timeline:
     return Timeline.of(unit, [Entry(*each) for each in entries])
 
 
+class Filter(UnitFilter):
+    """A filter of functions."""
+
+    def __init__(self, **functions: Callable[..., Any]) -> None:
+        vars(self).update(functions)
+
+
 def demand(least: int = 1, most: int | None = None, **more: Any) -> Demand:
-    return Demand(kind='host', min_pieces=least, max_pieces=most or least, **more)
+    """Return a demand; ``matches``, ``unit_name`` and ``find_shortage`` are functions."""
+    names = ('matches', 'unit_name', 'find_shortage')
+    functions = {name: more.pop(name) for name in names if name in more}
+    return Demand(
+        kind='host',
+        min_pieces=least,
+        max_pieces=most or least,
+        unit_filter=Filter(**functions),
+        **more,
+    )
+
+
+def own_unit(unit_id: int, pieces: int, lane: int) -> Allocation:
+    """Return what a reservation has of a unit, whenever."""
+    return Allocation(unit_id, 'r', 0, 0, lane, pieces)
 
 
 def search(wanted: Demand, start: int = 10, end: int = 20, **more: Any) -> Search:

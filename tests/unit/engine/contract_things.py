@@ -10,7 +10,7 @@ from oslo_utils import uuidutils
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest, Demand
+from climate_core.calendar.model import Demand
 from climate_core.context import RequestContext
 from climate_core.engine import attempts
 from climate_core.lease import model
@@ -62,7 +62,7 @@ class Effect:
     unsettled: frozenset[str]
 
 
-class Ledger(Things, FastStarting, Preemptible):
+class Ledger(Things, Preemptible):
     """Things that sleep, are awake or gone. What is gone does not come back.
 
     ``mood`` holds the next answers; without any, everything works.
@@ -208,10 +208,14 @@ class PromisedThings(Others, CalendarBacked, Preemptible):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'servers': 1}
 
-    def wanted(self, reservation: model.Reservation) -> AllocationRequest:
-        demand = Demand(kind='room', min_pieces=1, max_pieces=1)
-        return AllocationRequest(
-            reservation_id=reservation.id, demand=demand, field='min', noun='rooms'
+    def wanted(self, reservation: model.Reservation) -> Demand:
+        return Demand(
+            kind='room',
+            min_pieces=1,
+            max_pieces=1,
+            reservation_id=reservation.id,
+            field='min',
+            noun='rooms',
         )
 
     def start(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from climate_core import concurrency, exceptions
-from climate_core.calendar.windows import SearchBudget
+from climate_core.concurrency import SearchBudget
 from climate_core.context import RequestContext
 from climate_core.lease import model
 from climate_core.plugins.base import ReservedResource

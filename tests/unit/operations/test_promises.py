@@ -9,22 +9,25 @@ import pytest
 
 from climate_common import limits
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest, Demand
+from climate_core.calendar.model import Demand
 from climate_core.lease.request import RAISE_FIRST
 from climate_core.operations.allocation_service import AllocationService
+from climate_core.plugins.capabilities import CalendarBacked
 from tests.support.world import NOON
 
 
-def _wanted(reservation: Any) -> AllocationRequest:
-    demand = Demand(kind='host', min_pieces=1, max_pieces=1)
-    return AllocationRequest(reservation_id=reservation.id, demand=demand, field='min')
+def _wanted(reservation: Any) -> Demand:
+    return Demand(
+        kind='host', min_pieces=1, max_pieces=1, reservation_id=reservation.id, field='min'
+    )
 
 
 @pytest.mark.parametrize('asked', ['check', 'windows', 'promise'])
 def test_one_request_asks_for_so_many_at_most(asked: str) -> None:
     calendar = mock.Mock()
     calendar.allocate.return_value = ()
-    plugin: Any = SimpleNamespace(wanted=_wanted)
+    plugin = mock.Mock(spec=CalendarBacked)
+    plugin.wanted = _wanted
     allocation_service = AllocationService(calendar, {'physical:host': plugin})
     lease: Any = SimpleNamespace(start_date=NOON, end_date=NOON, reservations=())
     lease.with_reservations = lambda *_: lease

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.model import AllocationRequest
+from climate_core.calendar.model import Demand
 from climate_core.db import due_events as db_events
 from climate_core.db import leases, monitoring, rows, tables
 from climate_core.lease import model
@@ -335,7 +335,7 @@ def test_a_mistake_in_a_plugin_keeps_nobody_else_waiting(
     bad, good = hotel.book('bad'), hotel.book('good')
     right = hotel.rooms.wanted
 
-    def broken(reservation: model.Reservation) -> AllocationRequest:
+    def broken(reservation: model.Reservation) -> Demand:
         if reservation.lease_id == bad:
             raise KeyError('cpu')
         return right(reservation)

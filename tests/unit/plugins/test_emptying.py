@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.calendar.windows import SearchBudget
+from climate_core.concurrency import SearchBudget
 from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import (
     CandidateHost,

@@ -280,7 +280,7 @@ def test_host_that_becomes_free_while_it_is_found_out_that_one_lacks_is_looked_a
     def refuse(*_args):
         # In another thread something ends, and that is told when it is written.
         watch._freed()
-        raise TransactionRejected(Exception)
+        raise TransactionRejected
 
     nudges = []
     promise(hosts.database, hosts.ids[0])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.calendar import reclaim
+from climate_hosts.plugins import host_choice
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ from climate_core.calendar import reclaim
 def test_choose_keeps_pieces_in_use(
     own: Mapping[int, int], used: Mapping[int, int], most: int, left: Mapping[int, int]
 ) -> None:
-    assert reclaim.choose_retained(own, used, most) == left
+    assert host_choice.choose_retained(own, used, most) == left
 
 
 _PIECES = st.dictionaries(st.integers(1, 5), st.integers(1, 4), min_size=1)
@@ -38,10 +38,10 @@ def test_choose_never_gives_back_pieces_in_use(
 ) -> None:
     in_use = {unit_id: min(each, used.get(unit_id, 0)) for unit_id, each in own.items()}
     if sum(in_use.values()) > most:
-        with pytest.raises(reclaim.PiecesInUse) as caught:
-            reclaim.choose_retained(own, used, most)
+        with pytest.raises(host_choice.PiecesInUse) as caught:
+            host_choice.choose_retained(own, used, most)
         assert caught.value.count == sum(in_use.values())
         return
-    left = reclaim.choose_retained(own, used, most)
+    left = host_choice.choose_retained(own, used, most)
     assert sum(left.values()) == min(most, sum(own.values()))
     assert all(in_use[each] <= left[each] <= own[each] for each in own)
