@@ -27,6 +27,7 @@ from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
+from climate_core.plugins.capabilities import FastStarting
 from climate_core.threads import Backoff
 from tests.support import templates
 from tests.support.created import get_id
@@ -49,7 +50,7 @@ class Time:
         self.now += datetime.timedelta(seconds=seconds, **delta)
 
 
-class Things(ResourcePlugin):
+class Things(FastStarting):
     """Things that sleep, are awake or gone, and a journal of every change.
 
     ``answers`` holds what the next calls for a thing give: an exception, a PollAgain, or None for
@@ -81,6 +82,9 @@ class Things(ResourcePlugin):
 
     def start(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._act('wake', reservation.resource_id, 'awake')
+
+    def is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
+        return False
 
     def end(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._act('end', reservation.resource_id, 'gone')

@@ -30,10 +30,11 @@ def build_previous(directory: pathlib.Path) -> pathlib.Path:
     source.mkdir()
     archive = subprocess.run(['git', 'archive', PREVIOUS], cwd=ROOT, capture_output=True)
     if archive.returncode != 0:
-        pytest.fail(
-            f'The previous release is commit {PREVIOUS}, which is not in this clone: use '
-            f'"git fetch --unshallow". {archive.stderr.decode()}'
-        )
+        reason = f'The previous release is commit {PREVIOUS}: {archive.stderr.decode()}'
+        shallow = ['git', 'rev-parse', '--is-shallow-repository']
+        if subprocess.run(shallow, cwd=ROOT, capture_output=True).stdout != b'false\n':
+            pytest.skip(f'{reason}To run it, clone the history: "git fetch --unshallow".')
+        pytest.fail(reason)
     subprocess.run(['tar', '-x'], cwd=source, input=archive.stdout, check=True)
     build = [sys.executable, '-m', 'build', '--wheel', '--no-isolation', '--outdir', directory]
     subprocess.run([*build, source], check=True, stdout=subprocess.DEVNULL)

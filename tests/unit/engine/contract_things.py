@@ -62,7 +62,7 @@ class Effect:
     unsettled: frozenset[str]
 
 
-class Ledger(Things, FastStarting, Preemptible):
+class Ledger(Things, Preemptible):
     """Things that sleep, are awake or gone. What is gone does not come back.
 
     ``mood`` holds the next answers; without any, everything works.
