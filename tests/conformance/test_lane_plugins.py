@@ -122,7 +122,7 @@ def test_what_is_wanted_is_known_without_a_request_and_blames_a_field_of_the_sch
     wanted = world.plugin.wanted(reservation)
     assert not world.state.requests
     assert wanted.field in world.plugin.schema
-    assert (wanted.demand.kind, wanted.after.total_seconds()) == (KIND, 60)
+    assert (wanted.kind, wanted.after.total_seconds()) == (KIND, 60)
     assert is_found(world.plugin, reservation, world.ask())
     assert not is_found(world.plugin, reservation, world.ask(**world.kind.more))
 
@@ -131,7 +131,7 @@ def test_order_that_the_operator_chooses_is_wanted_of_the_calendar(world):
     _, reservation = world.read(world.lease())
     for order in Order:
         world.hosts.conf.set_override('order', str(order), group=world.plugin.resource_type)
-        assert world.plugin.wanted(reservation).demand.order is order
+        assert world.plugin.wanted(reservation).order is order
 
 
 def test_bad_input_names_its_field_and_leaves_nothing(world):
