@@ -23,7 +23,7 @@ from climate_core.db import tables
 from climate_core.lease import states
 from climate_core.lease.unit_properties import Node
 from climate_core.plugins import base
-from climate_core.plugins.capabilities import CalendarBacked, Prepared
+from climate_core.plugins.capabilities import CalendarBacked, Preemptible, Prepared
 from climate_core.rpc import server
 from climate_hosts.db import hosts
 from climateclient.extension import hints as parsing
@@ -54,9 +54,12 @@ class Reserved(world.Things):
         return base.ReservedResource(values['resource_id'], params)
 
 
-class Servers(Reserved):
+class Servers(Reserved, Preemptible):
     resource_type = 'virtual:instance'
     rank = 20
+
+    def preempt(self, lease, reservation):
+        return self._act('preempt', reservation.resource_id, 'asleep')
 
 
 class Volumes(Reserved):
@@ -182,13 +185,17 @@ class Manager:
     """In the place of RPC: the same calls, with what goes over a wire."""
 
     def __init__(self, operations):
-        self._endpoint = server.LeaseEndpoint(operations, lambda: None, lambda context: None)
+        self._endpoints = (
+            server.LeaseEndpoint(operations, lambda: None, lambda context: None),
+            server.Endpoint(operations.creator, lambda: None),
+        )
 
     def __getattr__(self, method):
         def call(context, *args, **kwargs):
             args, kwargs = json.loads(json.dumps([args, kwargs]))
             try:
-                return getattr(self._endpoint, method)(context, *args, **kwargs)
+                endpoint = next(e for e in self._endpoints if hasattr(e, method))
+                return getattr(endpoint, method)(context, *args, **kwargs)
             except ExpectedException as expected:
                 raise expected.exc_info[1] from None
 
