@@ -54,12 +54,9 @@ class Reserved(world.Things):
         return base.ReservedResource(values['resource_id'], params)
 
 
-class Servers(Reserved, Preemptible):
+class Servers(Reserved):
     resource_type = 'virtual:instance'
     rank = 20
-
-    def preempt(self, lease, reservation):
-        return self._act('preempt', reservation.resource_id, 'asleep')
 
 
 class Volumes(Reserved):
@@ -131,7 +128,7 @@ class Stacks(Reserved, Prepared):
         return self._act('end', stack, 'kept')
 
 
-class Hosts(Reserved, CalendarBacked):
+class Hosts(Reserved, CalendarBacked, Preemptible):
     """What the calendar promises; there is none until it is built."""
 
     resource_type = 'physical:host'
@@ -160,6 +157,9 @@ class Hosts(Reserved, CalendarBacked):
             field='min',
             noun='hosts',
         )
+
+    def preempt(self, lease, reservation):
+        return self._act('preempt', reservation.resource_id, 'asleep')
 
 
 class FloatingIps(Reserved):
