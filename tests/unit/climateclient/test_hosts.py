@@ -267,7 +267,7 @@ def test_pool_that_is_not_there_is_not_unset(fail, sent, pools):
     ('argv', 'said'),
     [
         (['set', 'gpu'], 'At least one --project or --domain'),
-        (['unset', 'gpu', '--project', 'a' * 32, '--domain', 'b' * 32], 'say --all'),
+        (['unset', 'gpu', '--project', 'a' * 32, '--domain', 'b' * 32], 'use --all'),
         (['unset', 'gpu', '--project', 'c' * 32], f'is not for the project {"c" * 32}'),
         (['unset', 'gpu', '--domain', 'c' * 32], f'is not for the domain {"c" * 32}'),
     ],
@@ -281,7 +281,7 @@ def test_nobody_is_taken_from_a_pool_that_is_for_everybody(http, fail, sent, poo
     everybody = POOL | {'project_ids': [], 'domain_ids': []}
     http.get(f'{URL}/pools/gpu', json={'pool': everybody})
     told = fail('lease', 'host', 'pool', 'unset', 'gpu', '--project', 'c' * 32)
-    assert 'The pool gpu is for everybody' in told
+    assert 'The pool gpu is for all projects' in told
     assert not sent('PUT')
 
 

@@ -10,6 +10,7 @@ import pytest
 from climate_common import resource_types
 from climate_core import concurrency, exceptions
 from climate_core.context import RequestContext
+from climate_core.plugins import loading
 
 HOST = {'resource_type': resource_types.HOST}
 SERVER = {'resource_type': resource_types.SERVER}
@@ -36,7 +37,15 @@ def test_only_what_asks_another_service_takes_a_turn(
     values: Mapping[str, Any], counts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(concurrency, 'TURN_SECONDS', 0.0)
-    limit, context = concurrency.ReservingLimit(1), RequestContext(overwrite=False)
+    types = [
+        resource_types.HOST,
+        resource_types.NETWORK,
+        resource_types.FLOATING_IP,
+        resource_types.SERVER,
+        resource_types.CAPACITY,
+    ]
+    local = loading.list_local_types(loading.load_classes(types))
+    limit, context = concurrency.ReservingLimit(1, local), RequestContext(overwrite=False)
     with limit.turn(context, SERVER):
         if counts:
             with pytest.raises(exceptions.ServiceBusy), limit.turn(context, values):
