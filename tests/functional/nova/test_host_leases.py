@@ -103,7 +103,7 @@ class TestHostLeases(HostLeasesTest):
         assert self.settled(old, hours=1).status == 'TERMINATED'
         first = self.settled(self.lease_hosts(min=1, names='host1'))
         assert self.settled(first, hours=2).status == 'TERMINATED'
-        self.world.plugins[self.TYPE].wake_up(first, first.reservations[0])
+        self.world.plugins[self.TYPE].start(first, first.reservations[0])
         assert self.inside(first)[1] == 'host1'
         self.cloud.requests.clear()
         HostRefresher(self.conf, self.world.database, self.cloud).refresh()

@@ -55,7 +55,7 @@ class TestNodes(HostLeasesTest):
         # What is cleaned later on is no affair of the start.
         self.withhold('node1')
         world = self.world
-        assert world.plugins[self.TYPE].wake_up(lease, lease.reservations[0]) is None
+        assert world.plugins[self.TYPE].start(lease, lease.reservations[0]) is None
 
     def test_nodes_fail_and_come_back_with_their_service(self):
         world = self.world
