@@ -6,6 +6,10 @@ is active brings the next poll forward; it only reads, so it takes no claim, and
 that finishes the start is fenced like a claim. The leases as they were after the last poll are
 cached, to find the lease of a notification and the resource to poll; the transaction verifies that
 they are unchanged.
+
+What it saves (``tests.bench --quick --only climate --peer none --leases 1 1000``, with and without
+it): a start of one server takes 23 statements instead of 27, each of 1,000 starts 2.5 instead of
+3.5, and 7.4 ms of CPU instead of 9.1.
 """
 
 import collections
