@@ -9,6 +9,7 @@ openstacksdk, whose proxies of all services take 11 MiB, would only pass the req
 import copy
 import functools
 import os
+import re
 import urllib.request
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -36,6 +37,8 @@ LOG = log.getLogger(__name__)
 #: Variables with a file of certificates, and files with passwords, which requests uses.
 _CERTIFICATES = ('REQUESTS_CA_BUNDLE', 'CURL_CA_BUNDLE')
 _PASSWORDS = ('~/.netrc', '~/_netrc')
+#: A URL with the version of an API.
+_VERSIONED = re.compile(r'/v[0-9]+(\.[0-9]+)?(/|$)')
 
 
 def load_session(conf: cfg.ConfigOpts) -> ks_session.Session:
@@ -77,15 +80,40 @@ class Session(ks_session.Session):
         """Return the endpoint that keystoneauth finds, once for each token and its catalog."""
         identity = getattr(self.auth, 'user_auth', self.auth)
         if auth is not None or not isinstance(identity, base.BaseIdentityPlugin):
-            return super().get_endpoint(auth, **kwargs)
+            return self._discover(auth, **kwargs)
         key, access = repr(kwargs), identity.get_access(self)
         cached = self._endpoints.get(key)
         if cached is not None and cached[0] is access:
             return cached[1]
-        endpoint = super().get_endpoint(**kwargs)
+        endpoint = self._discover(**kwargs)
         if endpoint is not None:
             self._endpoints[key] = access, endpoint
         return endpoint
+
+    def _discover(
+        self,
+        auth: plugin.BaseAuthPlugin | None = None,
+        version: str | None = None,
+        **kwargs: Any,
+    ) -> str | None:
+        """Return the endpoint of a service in a version of its API.
+
+        keystoneauth returns the URL of the catalog, without a version, if the service does not
+        answer at this moment (keystoneauth1/discover.py ``_set_version_info``). A service that
+        answers 404 there a moment later would look as if the resource did not exist.
+
+        :raises keystoneauth1.exceptions.DiscoveryFailure: the service does not return its versions
+        """
+        endpoint = super().get_endpoint(auth, version=version, **kwargs)
+        if endpoint is None or version is None or _VERSIONED.search(endpoint):
+            return endpoint
+        latest = f'{version.partition(".")[0]}.latest'
+        found = self.get_endpoint_data(
+            auth, min_version=version, max_version=latest, discover_versions=False, **kwargs
+        )
+        if found is None or found.service_url is None:
+            raise ksa.DiscoveryFailure(f'{endpoint} does not return its versions')
+        return found.service_url
 
 
 class Connection:

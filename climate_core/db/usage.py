@@ -153,7 +153,8 @@ _LOST_UNTIL = sa.case(
     ),
     else_=sa.null(),
 )
-#: In the order of the fields of :class:`ReservationUse`; then until when it is lost, and the pieces.
+#: In the order of the fields of :class:`ReservationUse`; then until when it is lost, and the
+#: pieces.
 _COLUMNS = (
     _RESERVATION.c.id.label('id'),
     _RESERVATION.c.lease_id.label('lease_id'),

@@ -5,6 +5,7 @@ import pytest
 import requests
 from keystoneauth1.access import service_catalog
 
+from climate_core import exceptions
 from climate_core.cloud import Cloud, connections, errors, servers
 from climate_core.cloud import volumes as cloud_volumes
 from tests.support.fakes import cinder, keystone, nova
@@ -141,3 +142,23 @@ def test_setting_that_certificates_are_not_checked_is_kept(environment, world):
     environment.setenv('REQUESTS_CA_BUNDLE', '/etc/bundle.pem')
     world.conf.set_override('insecure', True, group='cloud')
     assert connections.load_session(world.conf).verify is False
+
+
+def test_endpoint_without_a_version_waits_for_its_service(volumes, monkeypatch):
+    """A service that starts after Climate; its URL in the catalogue has no version."""
+    volume, real = cinder.add(volumes.state), keystone._catalogue
+
+    def unversioned(base, project, state):
+        entries = real(base, project, state)
+        for entry in entries:
+            for endpoint in entry['endpoints']:
+                if entry['type'] in ('block-storage', 'volumev3'):
+                    endpoint['url'] = 'http://127.0.0.1:1'
+        return entries
+
+    monkeypatch.setattr(keystone, '_catalogue', unversioned)
+    conn = Cloud(volumes.conf).service()
+    with pytest.raises(exceptions.Transient, match='Cinder cannot be reached'):
+        cloud_volumes.get(conn, volume['id'])
+    # What the catalogue has is not remembered as if it had been found.
+    assert not conn.session._endpoints
