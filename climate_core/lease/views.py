@@ -43,18 +43,18 @@ _OWN_RENDERING: Final = frozenset(
 def _render_fields(
     lease: Lease | model.LeaseSummary, place: str, render_stamp: Any
 ) -> dict[str, Any]:
-    shown = {}
-    for name, kind in _names_and_types(place):
-        render = render_stamp if kind == lease_fields.STAMP else _RENDERERS.get(kind)
-        value = getattr(lease, name)
-        shown[name] = value if render is None else render(value)
-    return shown
+    return {
+        name: getattr(lease, name) if render is None else render(getattr(lease, name))
+        for name, render in _list_renderers(place, render_stamp)
+    }
 
 
 @functools.cache
-def _names_and_types(place: str) -> list[tuple[str, str]]:
+def _list_renderers(place: str, render_stamp: Any) -> list[tuple[str, Any]]:
+    """Return the names of fields and their renderers, once: a list of leases uses them often."""
+    renderers = {**_RENDERERS, lease_fields.STAMP: render_stamp}
     return [
-        (field.name, field.type)
+        (field.name, renderers.get(field.type))
         for field in lease_fields.shown_in(place)
         if field.type not in _OWN_RENDERING and field.name != 'queue_position'
     ]
