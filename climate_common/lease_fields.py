@@ -130,9 +130,9 @@ FIELDS: Final = (
     Field(
         'kind',
         CHOICE,
-        'immediate: all is held, or promised, at once. scheduled: the calendar promises it for '
-        'its time. retry: it waits until there is enough. best_effort: shared hosts are emptied '
-        'for it if there is not.',
+        'immediate: all resources are claimed or allocated immediately. scheduled: the calendar '
+        'allocates them for the time of the lease. retry: the lease is queued until there is '
+        'sufficient capacity. best_effort: shared hosts are drained if capacity is insufficient.',
         _CREATE,
         _READABLE,
         choices=limits.KINDS,

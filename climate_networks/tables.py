@@ -5,7 +5,7 @@ import sqlalchemy as sa
 
 from climate_core.db import tables
 
-#: A floating IP that is set apart for leases: its unit, which is promised as a whole.
+#: A floating IP that is registered for leases: its unit, which is allocated as a whole.
 FLOATING_IPS = tables.define_table(
     'floatingips',
     tables.unit_id_column('floatingips', primary_key=True),
@@ -13,11 +13,11 @@ FLOATING_IPS = tables.define_table(
     tables.required('subnet_id', tables.Uuid),
     tables.required('address', sa.String(15)),
     tables.required('created_at', tables.Time),
-    # Nobody is promised an address by two units.
+    # No address belongs to two units.
     sa.UniqueConstraint('network_id', 'address', name='floatingips_address_key'),
 )
 
-#: A network segment that is set apart for leases: its unit, which is promised as a whole.
+#: A network segment that is registered for leases: its unit, which is allocated as a whole.
 #: ``physical_network`` is empty where there is none; ``extra`` is what the operator adds.
 NETWORK_SEGMENTS = tables.define_table(
     'network_segments',
@@ -28,9 +28,9 @@ NETWORK_SEGMENTS = tables.define_table(
     tables.required('extra', tables.Json),
     tables.required('created_at', tables.Time),
     sa.Column('updated_at', tables.Time),
-    # Counts the changes by operators; that of the unit counts promises, too.
+    # Counts the changes by operators; that of the unit counts allocations, too.
     tables.required('generation', sa.Integer, server_default='0'),
-    # Nobody is promised a segment by two units.
+    # No segment belongs to two units.
     sa.UniqueConstraint(
         'network_type', 'physical_network', 'segment_id', name='network_segments_segment_key'
     ),

@@ -139,7 +139,7 @@ def parse_flag(value: Any) -> bool:
 
 
 class UnitCalls(abc.ABC, Generic[R]):
-    """What the calls of the API about registered units of a type have in common.
+    """Serve the calls of the API about registered units of one type.
 
     Handlers enforce the policies before they call these methods.
     """

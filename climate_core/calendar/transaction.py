@@ -23,7 +23,7 @@ _ON_TIME = 5_000_000
 
 
 class CalendarTransaction:
-    """What one transaction of the database sees and changes of the calendar.
+    """Read and change the calendar within one transaction of the database.
 
     A transaction has only one: the index must not read what the transaction has written, which
     may be rolled back.

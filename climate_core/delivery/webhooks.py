@@ -137,7 +137,7 @@ class WebhookSender(Worker):
         failed = None if future.cancelled() else future.exception()
         if failed is not None:
             LOG.error(
-                'The call of a webhook of lease %s was interrupted; it is made again when its '
+                'The call of a webhook of lease %s was interrupted; it is retried when its '
                 'claim expires',
                 delivery.lease_id,
                 exc_info=failed,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users change in a lease: create it, update it, and change its reservations. Pure.
+"""Change a lease for its user: create it, update it, and change its reservations. Pure.
 
 Its start, end and deletion are in :mod:`climate_core.lease.events.start` and
 :mod:`climate_core.lease.events.end`.

@@ -241,8 +241,8 @@ def read_value(name: str, value: Any) -> Any:
         case lease_fields.CHOICE if value not in field.choices:
             is_pair = len(field.choices) == 2
             allowed = (' or ' if is_pair else ', ').join(field.choices)
-            told = f'It must be {allowed}.' if is_pair else f'It must be one of {allowed}.'
-            raise exceptions.BadRequest(told, field=name)
+            message = f'It must be {allowed}.' if is_pair else f'It must be one of {allowed}.'
+            raise exceptions.BadRequest(message, field=name)
         case lease_fields.BOOLEAN if not isinstance(value, bool):
             raise exceptions.BadRequest('It must be true or false.', field=name)
         case lease_fields.TEXT if not isinstance(value, str) or len(value) > field.maximum:

@@ -154,7 +154,7 @@ class LeaseCreator:
             with errors.collected():
                 idempotency.check_same_lease(asked, present, context.project_id)
             if present.project_id != context.project_id:
-                # Nothing of the lease of another project may be told.
+                # Nothing of the lease of another project may be shown.
                 return Draft(present, (), now, present, request=asked)
         lease_id = chosen or uuidutils.generate_uuid()
         dated = (present.kind, present.start_date) if present else (asked.kind, asked.start)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operations on leases share, and the evacuation of hosts that a package may add."""
+"""Objects that operations on leases share, and the host evacuation that a package may add."""
 
 import dataclasses
 from collections.abc import Mapping

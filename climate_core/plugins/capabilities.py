@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only some types of resources can do; their plugins inherit from these classes.
+"""Capabilities of some types of resources; their plugins inherit from these classes.
 
 ``isinstance(plugin, Shrinkable)`` returns whether active reservations of a type can release a part
 of their units. See :class:`climate_core.plugins.base.ResourcePlugin` for what all types do.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which hosts a reservation can have, and which it keeps when it returns some. Pure."""
+"""Choose the hosts of a reservation, and those that it keeps when it returns some. Pure."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which queued leases a pass through the queue handles: projects, and their leases, take turns."""
+"""Choose the queued leases that a pass through the queue handles; projects take turns."""
 
 import collections
 import itertools
