@@ -19,7 +19,6 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import delivery as usage_conf
 from climate_core.db import trusts as db_trusts
-from climate_core.db.due_events import EarlyPolls
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
@@ -28,6 +27,8 @@ from climate_core.engine.bulkhead import ServiceBulkhead, list_services
 from climate_core.engine.claims import Claims
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.executor import EventExecutor
+from climate_core.engine.fast_start import FastStarts
+from climate_core.engine.plugin_calls import PluginCaller
 from climate_core.engine.scheduler import Scheduler
 from climate_core.engine.start_preparation import StartPreparation
 from climate_core.lease import model
@@ -42,7 +43,7 @@ from climate_core.repair import listener
 from climate_core.repair.cleanup import LeasePurger
 from climate_core.repair.reconciliation import Reconciler
 from climate_core.rpc import client, server
-from climate_core.threads import Background, Backoff, MessageServer, Worker
+from climate_core.threads import Background, Backoff, MessageServer
 
 LOG = log.getLogger(__name__)
 
@@ -136,26 +137,28 @@ class ManagerService:
             engine.workers,
             engine.service_share,
             list_services(self.plugins),
-            self.metrics.threads,
+            self.metrics,
             # As many again are claimed before there is a thread for them.
             places=2 * engine.workers,
         )
-        executor = EventExecutor(
-            self.database,
+        calls = PluginCaller(
             self.clock,
-            self.claims,
             self.plugins,
-            AllocationReleaser(self._calendar, self.plugins),
-            operations.lease_calls,
+            bulkhead,
+            operations,
             Backoff.of(self.conf),
             self.metrics,
-            operations.preempt_servers,
-            bulkhead.enter,
         )
-        self._early_looks = EarlyPolls(
-            self.database, list_services(self.plugins), executor.fast_starts.find_early_poll
+        self._fast_starts = FastStarts(self.database, self.clock, self.plugins, bulkhead)
+        executor = EventExecutor(
+            self.clock,
+            self.claims,
+            calls,
+            AllocationReleaser(self._calendar, self.plugins),
+            self._fast_starts,
+            self.metrics,
         )
-        pool = EventPool(self.database, executor.work, engine.workers, bulkhead)
+        pool = EventPool(executor, engine.workers, bulkhead)
         self.metrics.watch_pool(pool)
         return Scheduler(self.database, self.clock, pool, engine.idle_seconds)
 
@@ -206,31 +209,18 @@ class ManagerService:
         yield CalendarWarmup(self._calendar)
         yield self.rpc
         if watch:
-            nudge = self.scheduler.nudge
             trusts = Trusts(self.cloud)
-            refused = self.metrics.trust_refused
-            yield Reconciler(conf, self.database, self.plugins, trusts, nudge, refused)
+            yield Reconciler(conf, self.database, self.plugins, trusts, self.metrics)
             workers = self._create_package_workers()
             yield from workers
-
-            def nudge_workers() -> None:
-                for worker in workers:
-                    if isinstance(worker, Worker) and worker.polls_on_compute_change:
-                        worker.nudge()
-
             checks = {
-                name: listener.NotifiedChecks(self.database, plugin, nudge)
+                name: listener.NotifiedChecks(self.database, plugin)
                 for name, plugin in self.plugins.items()
                 if plugin.notifications is not None
             }
             yield from checks.values()
             yield from listener.create_listeners(
-                conf,
-                self.plugins,
-                checks,
-                self._early_looks,
-                self.scheduler.poll_early,
-                nudge_workers,
+                conf, self.plugins, checks, self._fast_starts, self.scheduler, workers
             )
         if conf.metrics.listen:
             # It binds its address immediately: a manager that cannot bind it does not start.

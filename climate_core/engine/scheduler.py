@@ -15,16 +15,15 @@ import math
 import operator
 import random
 import time
-from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Iterable
+from typing import Final
 
 from oslo_log import log
 
 from climate_core.db import due_events
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
-from climate_core.engine.bulkhead import ServiceBulkhead
-from climate_core.engine.event_pool import Ended
-from climate_core.engine.event_steps import WorkResult
+from climate_core.engine.event_pool import EventPool
+from climate_core.engine.executor import EventJob
 from climate_core.threads import Worker, limit_sleep, seconds_left
 
 LOG = log.getLogger(__name__)
@@ -35,25 +34,6 @@ _MIN_QUERY_SECONDS: Final = 0.25
 _QUERY_TIME_FACTOR: Final = 1
 #: How many times as many events are read when another manager was faster.
 _LOST_CLAIM_FACTOR: Final = 4
-
-
-class Pool(Protocol):
-    """Work on events, as :class:`climate_core.engine.event_pool.EventPool` does."""
-
-    bulkhead: ServiceBulkhead
-
-    @property
-    def places(self) -> int:
-        """Return the maximum number of events in progress."""
-
-    def begin(self, batch: Sequence[due_events.DueEvent], ended: Ended) -> None:
-        """Work on events; ``ended`` is called once for each of them."""
-
-    def stop(self) -> None:
-        """Call services for no other event."""
-
-    def close(self) -> None:
-        """Begin no other step."""
 
 
 class Scheduler(Worker):
@@ -69,7 +49,9 @@ class Scheduler(Worker):
     expected_errors = DATABASE_ERRORS
     failure_message = 'Could not read which events are due; the scheduler retries'
 
-    def __init__(self, database: Database, clock: Clock, pool: Pool, idle_seconds: float) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, pool: EventPool, idle_seconds: float
+    ) -> None:
         super().__init__(idle_seconds)
         self._database = database
         self._clock = clock
@@ -241,7 +223,7 @@ class Scheduler(Worker):
                 full.add(due.services)
         if begun:
             self._has_started = True
-            self._pool.begin(begun, self._ended)
+            self._pool.begin(begun, self)
 
     def _take(self, due: due_events.DueEvent) -> bool | None:
         """Take an event from those that wait.
@@ -263,9 +245,9 @@ class Scheduler(Worker):
             self._bulkhead.begin(due)
             return self._early.pop(due.id, None) is not None
 
-    def _ended(
-        self, due: due_events.DueEvent, result: WorkResult | None, error: BaseException | None
-    ) -> None:
+    def end_event(self, job: EventJob) -> None:
+        """Take the result of the work on an event from the pool."""
+        due, result, error = job.due, job.result, job.error
         if error is not None:
             message = '%s of lease %s was interrupted; it is resumed when its claim expires'
             LOG.error(message, due.event_type, due.lease_id, exc_info=error)

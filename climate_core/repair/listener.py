@@ -22,7 +22,7 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import oslo_messaging as messaging
@@ -32,13 +32,15 @@ from oslo_log import log
 from climate_core.cloud import errors
 from climate_core.concurrency import RateLimit
 from climate_core.conf import cloud
-from climate_core.db import due_events, reservations, store
+from climate_core.db import reservations, store
 from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.engine.fast_start import FastStarts
+from climate_core.engine.scheduler import Scheduler
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import NotificationSource, ResourcePlugin
 from climate_core.plugins.capabilities import Evacuable, HostBacked
 from climate_core.repair import lost_resources
-from climate_core.threads import MessageServer, Worker
+from climate_core.threads import Background, MessageServer, Worker
 
 LOG = log.getLogger(__name__)
 
@@ -80,20 +82,14 @@ class _QueuedCheck(NamedTuple):
 
 
 class NotifiedChecks(Worker):
-    """Check resources of one type that a lease holds.
-
-    :param nudge: called when something was written that the engine should look at
-    """
+    """Check resources of one type that a lease holds."""
 
     name = 'checks'
 
-    def __init__(
-        self, database: Database, plugin: ResourcePlugin, nudge: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, database: Database, plugin: ResourcePlugin) -> None:
         super().__init__(_PERIOD_SECONDS)
         self._database = database
         self._plugin = plugin
-        self._nudge_engine = nudge
         self._limit = RateLimit(_MAX_CHECKS, _PERIOD_SECONDS)
         self._lock = threading.Lock()
         self._waiting: dict[_CheckKey, _QueuedCheck] = {}
@@ -179,7 +175,6 @@ class NotifiedChecks(Worker):
             if mark(self._database, lease_id, by_reservation):
                 reason = ' '.join(sorted(set(by_reservation.values())))
                 LOG.warning('Lease %s: %s', lease_id, reason)
-                self._nudge_engine()
         return {reservation.resource_id for reservation, _ in found}
 
 
@@ -187,8 +182,7 @@ class NotificationEndpoint:
     """Receive the notifications about one type of resource.
 
     :param checks: checks what may have happened to a resource of a lease
-    :param early_looks: finds the event that the engine should look at before its time
-    :param poll_early: called with that event
+    :param fast_starts: finds the event that the scheduler polls before its time
     """
 
     def __init__(
@@ -196,8 +190,8 @@ class NotificationEndpoint:
         source: NotificationSource,
         resource_type: str,
         checks: NotifiedChecks,
-        early_looks: due_events.EarlyPolls,
-        poll_early: Callable[[due_events.DueEvent], None],
+        fast_starts: FastStarts,
+        scheduler: Scheduler,
     ) -> None:
         types = '|'.join(map(re.escape, sorted({*source.lost, *source.moved, *source.done})))
         self.filter_rule = messaging.NotificationFilter(
@@ -205,8 +199,8 @@ class NotificationEndpoint:
         )
         self._source, self._resource_type = source, resource_type
         self._checks = checks
-        self._early_looks = early_looks
-        self._look_early = poll_early
+        self._fast_starts = fast_starts
+        self._scheduler = scheduler
         self._limit = RateLimit(_MAX_EARLY_POLLS, _PERIOD_SECONDS)
 
     def info(
@@ -235,21 +229,25 @@ class NotificationEndpoint:
     error = info
 
     def _look(self, resource_id: str) -> None:
-        due = self._early_looks.find(self._resource_type, resource_id)
+        due = self._fast_starts.find_early_poll(self._resource_type, resource_id)
         if due is not None and self._limit.take(resource_id):
-            self._look_early(due)
+            self._scheduler.poll_early(due)
 
 
 class ComputeEndpoint:
     """Check the hosts of the pools when Nova notifies of a nova-compute.
 
-    :param look: called for each of them; it need not be one of a pool
+    :param workers: those that poll on such a change; the host need not be one of a pool
     """
 
     filter_rule = messaging.NotificationFilter(event_type=r'^service\.(create|update|delete)$')
 
-    def __init__(self, look: Callable[[], None]) -> None:
-        self._look = look
+    def __init__(self, workers: Iterable[Background]) -> None:
+        self._workers = [
+            worker
+            for worker in workers
+            if isinstance(worker, Worker) and worker.polls_on_compute_change
+        ]
 
     def info(
         self,
@@ -262,7 +260,8 @@ class ComputeEndpoint:
         service = _payload_data(payload)
         if service.get('binary') == 'nova-compute':
             LOG.info('%s of nova-compute on %.255r', event_type, service.get('host'))
-            self._look()
+            for worker in self._workers:
+                worker.nudge()
 
 
 def _payload_data(payload: Any) -> Mapping[str, Any]:
@@ -275,16 +274,15 @@ def create_listeners(
     conf: cfg.ConfigOpts,
     plugins: Mapping[str, ResourcePlugin],
     checks: Mapping[str, NotifiedChecks],
-    early_polls: due_events.EarlyPolls,
-    poll_early: Callable[[due_events.DueEvent], None],
-    check_hosts: Callable[[], None],
+    fast_starts: FastStarts,
+    scheduler: Scheduler,
+    workers: Iterable[Background],
 ) -> list[MessageServer]:
     """Create the listeners for these plugins; they receive nothing before their ``start``.
 
     :param checks: resource type -> what checks its resources
-    :param early_polls: finds an event that the engine should poll before its time
-    :param poll_early: called with that event
-    :param check_hosts: called when something has happened to a nova-compute
+    :param fast_starts: finds an event that the scheduler polls before its time
+    :param workers: those of the packages, some of which poll after a change of a nova-compute
     :returns: none for what is turned off
     """
     endpoints: dict[str, list[NotificationEndpoint | ComputeEndpoint]] = defaultdict(list)
@@ -292,10 +290,10 @@ def create_listeners(
         source = plugins[resource_type].notifications
         if source is not None:
             endpoints[source.group].append(
-                NotificationEndpoint(source, resource_type, checked, early_polls, poll_early)
+                NotificationEndpoint(source, resource_type, checked, fast_starts, scheduler)
             )
     if any(isinstance(plugin, HostBacked) for plugin in plugins.values()):
-        endpoints[cloud.NOVA_NOTIFICATIONS.GROUP].append(ComputeEndpoint(check_hosts))
+        endpoints[cloud.NOVA_NOTIFICATIONS.GROUP].append(ComputeEndpoint(workers))
     return [
         _listener(conf, group, endpoint)
         for group, endpoint in endpoints.items()

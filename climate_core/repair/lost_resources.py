@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlalchemy import orm
 
-from climate_core.db import leases, reservations, sql, store
-from climate_core.db.engine import Database
+from climate_core.db import due_events, leases, reservations, sql, store
+from climate_core.db.engine import Database, signal
 from climate_core.lease import failures, states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import REPORTED, Reservation
@@ -51,6 +51,7 @@ def _mark_lost(
     if change.lease == lease:
         return False
     store.save(session, lease, change, now, cause)
+    signal(session, due_events.DUE)
     return True
 
 
@@ -121,6 +122,7 @@ def _correct(session: orm.Session, reported: Reservation, amounts: Mapping[str, 
         return False
     change = Change(lease.with_reservations(_without_report(before, amounts)))
     store.save(session, lease, change, sql.read_time(session), _CORRECTED_CAUSE)
+    signal(session, due_events.DUE)
     return True
 
 
@@ -142,4 +144,5 @@ def _mark_moved(session: orm.Session, lease_id: str, reasons: Mapping[str, str])
     reason = ' '.join(sorted({str(each.status_reason) for each in changed}))
     after = Change(lease.with_reservations(*changed), {'lease.update': reason})
     store.save(session, lease, after, sql.read_time(session), _LOST_CAUSE)
+    signal(session, due_events.DUE)
     return True

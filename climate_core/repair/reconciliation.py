@@ -24,6 +24,7 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.db import leases, reservations, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.delivery.metrics import Metrics
 from climate_core.lease import states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import REPORTED, Reservation
@@ -46,8 +47,7 @@ _LOGGED_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *D
 class Reconciler(PeriodicWorker):
     """Reconcile the leases with the cloud, in a dedicated thread.
 
-    :param nudge: called when something was written that the engine should look at
-    :param trust_refused: called for each trust that Keystone does not let the service delete
+    :param observer: counts the trusts that Keystone does not let the service delete
     """
 
     name = 'reconcile'
@@ -58,16 +58,14 @@ class Reconciler(PeriodicWorker):
         database: Database,
         plugins: Mapping[str, ResourcePlugin],
         trusts: Trusts,
-        nudge: Callable[[], None] = lambda: None,
-        trust_refused: Callable[[], None] = lambda: None,
+        observer: Metrics | None = None,
     ) -> None:
         super().__init__(conf.reconcile.interval, _FIRST_SECONDS)
         self._conf = conf
         self._database = database
         self._plugins = plugins
         self._trusts = trusts
-        self._nudge = nudge
-        self._trust_refused = trust_refused
+        self._observer = observer
         #: Resources that are in the log already; no decision depends on it.
         self._reported: set[str] = set()
         #: Type of resource -> the marks that this process has set, by the ids of servers.
@@ -102,13 +100,11 @@ class Reconciler(PeriodicWorker):
         for lease_id, reasons in lost_resources.group_by_lease(found).items():
             if lost_resources.mark_lost(self._database, lease_id, reasons):
                 LOG.warning('Lease %s lost resources: %s', lease_id, reasons)
-                self._nudge()
 
     def verify_reported(self, plugin: Reported) -> None:
         """Correct what services reported wrong of new resources."""
         for correction in verify_reported(self._database, plugin):
             LOG.error('A service reported a wrong resource or wrong amounts: %s', correction)
-            self._nudge()
 
     def log_orphans(self, plugin: LeaseManaged) -> None:
         """Log the resources of a type that have no lease."""
@@ -130,7 +126,7 @@ class Reconciler(PeriodicWorker):
     def _delete_retired(self) -> None:
         for trust_id in cleanup.find_retired_trusts(self._database):
             if not self.stopping:
-                args = self._database, self._trusts, trust_id, self._trust_refused
+                args = self._database, self._trusts, trust_id, self._observer
                 self._try('trusts to delete', cleanup.delete_retired_trust, *args)
 
     def _sweep_trusts(self) -> None:

@@ -12,6 +12,7 @@ from climate_core.lease import model
 from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.repair.listener import NotificationEndpoint, NotifiedChecks
 from tests.functional.nova.made_servers import END, START, MadeServersTest
+from tests.support.executor import early_polls
 from tests.support.stopping import stop
 
 PATIENCE, WORKERS = 60, 4
@@ -25,8 +26,8 @@ class Signalling(Scheduler):
         super().__init__(*args)
         self.over = threading.Semaphore(0)
 
-    def _ended(self, *args):
-        super()._ended(*args)
+    def end_event(self, job):
+        super().end_event(job)
         self.over.release()
 
     def work(self):
@@ -41,15 +42,15 @@ class TestToldEarly(MadeServersTest):
         super().setUp()
         world = self.world
         bulkhead = ServiceBulkhead(WORKERS, 100)
-        pool = EventPool(world.database, world.executor.work, WORKERS, bulkhead)
+        pool = EventPool(world.executor, WORKERS, bulkhead)
         self.scheduler = Signalling(world.database, world.clock, pool, 600)
         self.checks = NotifiedChecks(world.database, world.plugins[ServerPlugin.resource_type])
         self.endpoint = NotificationEndpoint(
             ServerPlugin.notifications,
             ServerPlugin.resource_type,
             self.checks,
-            due_events.EarlyPolls(world.database),
-            self.scheduler.poll_early,
+            early_polls(world.database),
+            self.scheduler,
         )
         self.server = self.boot({'reserved': 'True', 'lease_params': '{"name": "lease"}'})
         self.assert_status(self.server, 'RESERVED')

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resources that notifications are about, and what checks them."""
 
+import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from climate_core.plugins.server.plugin import ServerPlugin
 from climate_core.plugins.stack.plugin import StackPlugin
 from climate_core.plugins.volume.plugin import VolumePlugin
 from climate_core.repair import listener
+from tests.support.executor import early_polls
 
 SERVERS, VOLUMES, STACKS = ServerPlugin, VolumePlugin, StackPlugin
 
@@ -70,13 +72,15 @@ class Cloud:
         self.looked: list[Any] = []
         self.plugins = {each.resource_type: Notified(each) for each in (SERVERS, VOLUMES, STACKS)}
         self.checks = {
-            each: listener.NotifiedChecks(database, plugin, lambda: self.nudged.append(1))
+            each: listener.NotifiedChecks(database, plugin)
             for each, plugin in self.plugins.items()
         }
-        early = due_events.EarlyPolls(database)
+        database.listen(due_events.DUE, lambda: self.nudged.append(1))
+        early = early_polls(database)
+        scheduler: Any = types.SimpleNamespace(poll_early=self.looked.append)
         self._endpoints = {
             name: listener.NotificationEndpoint(
-                plugin.notifications, name, self.checks[name], early, self.looked.append
+                plugin.notifications, name, self.checks[name], early, scheduler
             )
             for name, plugin in self.plugins.items()
         }

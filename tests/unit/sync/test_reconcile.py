@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import cloud as reconcile_conf
-from climate_core.db import outbox, sql, tables
+from climate_core.db import due_events, outbox, sql, tables
 from climate_core.db import trusts as db_trusts
 from climate_core.lease.model import TrustScope
 from climate_core.repair import cleanup, reconciliation
@@ -38,9 +38,8 @@ def make(world, database, nudged):
     """Return a function that makes a reconciler, as one more manager has it."""
     world.conf.register_opts(reconcile_conf.RECONCILE_OPTS, group=reconcile_conf.RECONCILE_GROUP)
     plugins = {'virtual:instance': world.plugin()}
-    return lambda: reconciliation.Reconciler(
-        world.conf, database, plugins, world.trusts, lambda: nudged.append(1)
-    )
+    database.listen(due_events.DUE, lambda: nudged.append(1))
+    return lambda: reconciliation.Reconciler(world.conf, database, plugins, world.trusts)
 
 
 @pytest.fixture
