@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_common import amounts, hints, limits, resource_types
+from climate_common import hints, limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers, volumes
 from climate_core.conf import cloud as cloud_conf
@@ -115,7 +115,9 @@ def reserve_volumes(
                 f'{SPEC_KEY}.size: must be at least {least} (GiB), which {name} needs.',
                 field=f'{SPEC_KEY}.size',
             )
-    return resource_spec.reserve_group(SPEC_KEY, wanted, params, amounts.of_volume(wanted['size']))
+    return resource_spec.reserve_group(
+        SPEC_KEY, wanted, params, resource_types.volume_amounts(wanted['size'])
+    )
 
 
 def build_request(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
@@ -164,7 +166,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         **SPEC_SCHEMA,
         **prebuilt_plugin.end_action_schema(end_steps.END_ACTIONS),
         **parent_stacks.STACK_ID_SCHEMA,
-        **provisioned_plugin.amounts_schema(*amounts.VOLUME_UNITS),
+        **provisioned_plugin.amounts_schema(*resource_types.VOLUME_UNITS),
     }
     key = SPEC_KEY
     waiting = RESERVED
@@ -254,7 +256,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
 
     @staticmethod
     def _amounts(volume: Mapping[str, Any]) -> dict[str, int]:
-        return amounts.of_volume(int(volume['size']))
+        return resource_types.volume_amounts(int(volume['size']))
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
         """Block only what uses the volume, as far as that is known."""
