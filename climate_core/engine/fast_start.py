@@ -27,8 +27,7 @@ from climate_core.db.engine import Clock, Database
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.plugin_calls import EXPECTED_ERRORS
 from climate_core.lease import events, model, states, transitions
-from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.capabilities import FastStarting
+from climate_core.plugins.base import FastStarting, ResourcePlugin
 
 LOG = log.getLogger(__name__)
 

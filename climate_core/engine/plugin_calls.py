@@ -22,8 +22,7 @@ from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.claims import ClaimLost, EventClaim
 from climate_core.lease import events, model, transitions
 from climate_core.lease.events import preparation
-from climate_core.plugins.base import Done, PollAgain, ResourcePlugin
-from climate_core.plugins.capabilities import UserOfResources
+from climate_core.plugins.base import Done, PollAgain, ResourcePlugin, UserOfResources
 from climate_core.threads import Backoff
 
 LOG = log.getLogger(__name__)
