@@ -6,6 +6,9 @@ earlier nudges the scheduler. What is due and has no place yet is stored: when o
 done, the next of it start without a query. A service has only a share of the places, see
 :mod:`climate_core.engine.bulkhead`: an event that would call a service without a free place waits,
 and other events overtake it.
+
+:class:`Wakeups` wakes the workers of this manager, and those of the other managers, after a write.
+Nothing depends on it: workers poll the database, and a lost hint delays them only.
 """
 
 import dataclasses
@@ -15,15 +18,19 @@ import math
 import operator
 import random
 import time
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Collection, Iterable
+from typing import Final, Protocol
 
+import oslo_messaging as messaging
 from oslo_log import log
 
+from climate_core import context
 from climate_core.db import due_events
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.executor import EventJob
+from climate_core.engine.start_preparation import StartPreparation
+from climate_core.lease import model
 from climate_core.threads import Worker, limit_sleep, seconds_left
 
 LOG = log.getLogger(__name__)
@@ -282,3 +289,83 @@ def shuffle_equals(due: Iterable[due_events.DueEvent]) -> list[due_events.DueEve
         random.shuffle(equals)
         mixed += equals
     return mixed
+
+
+class Managers(Protocol):
+    """All managers, as :class:`climate_core.rpc.client.ManagerClient` reaches them."""
+
+    def nudge(self, context: context.RequestContext) -> None:
+        """Send a hint to every manager, including this one."""
+
+
+class Wakeups:
+    """Wake workers; before :meth:`connect` there are none.
+
+    :param managers: get a hint after a write
+    :param idle_seconds: the longest sleep of the scheduler
+    """
+
+    def __init__(self, managers: Managers, idle_seconds: float) -> None:
+        self._managers = managers
+        self._soon = datetime.timedelta(seconds=2 * idle_seconds)
+        # Its request id is how this manager knows its own hints, which come back to it.
+        self._hint = context.RequestContext(overwrite=False)
+        self._scheduler: Scheduler | None = None
+        self._preparation: StartPreparation | None = None
+        self._senders: Collection[Worker] = ()
+
+    def connect(
+        self,
+        scheduler: Scheduler,
+        preparation: StartPreparation | None,
+        senders: Collection[Worker],
+    ) -> None:
+        """Set the workers of this manager.
+
+        :param senders: wait for notifications; transactions of this manager signal them
+        """
+        self._scheduler, self._preparation, self._senders = scheduler, preparation, senders
+
+    def wake_all(self) -> None:
+        """Wake the engines of all managers: something was written that may be due."""
+        if self._scheduler is not None:
+            self._scheduler.nudge()
+        self._prepare_new_leases()
+        self.notify_managers()
+
+    def wake_for_lease(self, lease: model.Lease, now: datetime.datetime) -> None:
+        """Wake the engines for a lease that was written.
+
+        Not if all of them poll again long before an event of it is due.
+        """
+        first = min((event.next_at for event in lease.events if event.next_at), default=None)
+        if first is None or first > now + self._soon:
+            return
+        if self._scheduler is not None:
+            self._scheduler.expect(first)
+        if self._preparation is not None:
+            self._preparation.expect(lease)
+        self.notify_managers()
+
+    def take_hint(self, hint: context.RequestContext) -> None:
+        """Wake the workers of this manager after the hint of another manager."""
+        if hint.request_id == self._hint.request_id:
+            return
+        for worker in (self._scheduler, *self._senders):
+            if worker is not None:
+                worker.nudge()
+        self._prepare_new_leases()
+
+    def notify_managers(self) -> None:
+        """Send a hint to the other managers."""
+        try:
+            self._managers.nudge(self._hint)
+        except messaging.MessagingException:
+            LOG.warning(
+                'Could not notify the other managers of new work; they find it when they poll',
+                exc_info=True,
+            )
+
+    def _prepare_new_leases(self) -> None:
+        if self._preparation is not None:
+            self._preparation.look_again()

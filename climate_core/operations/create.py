@@ -10,7 +10,7 @@ transaction or nothing. Equal requests give one lease, see
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from oslo_db import exception as db_exc
@@ -25,6 +25,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Stale
+from climate_core.engine.scheduler import Wakeups
 from climate_core.lease import changes, model, request, states, views
 from climate_core.lease.history import Cause, join_cause, user_cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
@@ -64,7 +65,7 @@ class WriteResult(NamedTuple):
 class LeaseCreator:
     """Create leases and add reservations.
 
-    :param on_write: called with a lease that was created, joined or found, and the time
+    :param wakeups: wakes the engines for a lease that was created, joined or found
     """
 
     def __init__(
@@ -74,7 +75,7 @@ class LeaseCreator:
         preemption: Preemption,
         planner: EvacuationPlanner,
         owner_trusts: OwnerTrusts,
-        on_write: Callable[[model.Lease, datetime.datetime], None],
+        wakeups: Wakeups | None,
     ) -> None:
         self.services = services
         self.quota = quota
@@ -82,7 +83,7 @@ class LeaseCreator:
         self.planner = planner
         self.provisioner = Provisioner(services.database, services.plugins, owner_trusts)
         self.transaction = CreateTransaction(services, quota, preemption, planner, owner_trusts)
-        self.on_write = on_write
+        self._wakeups = wakeups
 
     @idempotency.retry_if_lease_appeared
     @remote(policies.CREATE_LEASE, reserves=True)
@@ -104,7 +105,8 @@ class LeaseCreator:
         """
         draft = self.read_lease(context, values)
         written = self.write_draft(context, draft)
-        self.on_write(written.lease, draft.now)
+        if self._wakeups is not None:
+            self._wakeups.wake_for_lease(written.lease, draft.now)
         waits = written.lease.status == states.LeaseStatus.WAITING
         if written.is_new and not waits:
             return views.lease_view(written.lease, viewer_id=context.user_id)
@@ -128,7 +130,8 @@ class LeaseCreator:
         """
         draft = self.read_reservation(context, lease_id, values, generation)
         written = self.write_draft(context, draft)
-        self.on_write(written.lease, draft.now)
+        if self._wakeups is not None:
+            self._wakeups.wake_for_lease(written.lease, draft.now)
         return written.reservations[0].id
 
     # Read the request, and reserve: nothing is written.

@@ -11,7 +11,6 @@ A ``generation`` is that of the lease that the user has read; None: any. All ope
 :class:`climate_core.exceptions.ClimateError` when the request is rejected.
 """
 
-import datetime
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -23,6 +22,7 @@ from climate_core.cloud.external import ExternalService
 from climate_core.cloud.limits import Limits
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
+from climate_core.engine.scheduler import Wakeups
 from climate_core.lease import changes, model
 from climate_core.lease.events import end, start
 from climate_core.lease.history import user_cause
@@ -51,13 +51,13 @@ _RULES: Final[Mapping[str, str]] = {
 class LeaseOperations:
     """The operations of a manager on leases.
 
-    :param on_write: called with a lease that was created, joined or found, and the time
+    :param wakeups: wakes the engines after a write
     """
 
     def __init__(
         self,
         services: Services,
-        on_write: Callable[[model.Lease, datetime.datetime], None] = lambda _lease, _now: None,
+        wakeups: Wakeups | None = None,
     ) -> None:
         conf, cloud = services.conf, services.cloud
         self.services = services
@@ -77,7 +77,7 @@ class LeaseOperations:
             self.preemption,
             self.host_evacuation.planner,
             self.owner_trusts,
-            on_write,
+            wakeups,
         )
 
     def _create_evacuation(self) -> HostEvacuation:
