@@ -89,7 +89,6 @@ class ManagerService:
         self._calendar = Calendar(self.database)
         self._transport = client.open_transport(conf)
         self._client = client.ManagerClient(conf, self._transport)
-        self.wakeups = Wakeups(self._client, conf.engine.idle_seconds)
         operations = self._create_operations()
         self.scheduler = self._create_scheduler(operations)
         self.queue = QueueWorker(operations.queue)
@@ -101,12 +100,13 @@ class ManagerService:
             conf.engine.claim_ttl,
         )
         self.webhooks = self._create_webhook_sender()
-        self.rpc = self._create_rpc_server(operations)
         senders: list[Worker] = [self.publisher, *filter(None, [self.webhooks])]
         #: The parts that finish work in progress, and those that start work; in order of start.
         self._finishers = [self.claims, *senders]
         self.preparation = self._create_preparation()
-        self.wakeups.connect(self.scheduler, self.preparation, senders)
+        self.wakeups = Wakeups(self.scheduler, self.preparation, senders, self._client)
+        operations.creator.wakeups = self.wakeups
+        self.rpc = self._create_rpc_server(operations)
         self._starters = [
             self.scheduler,
             self.queue,
@@ -125,7 +125,7 @@ class ManagerService:
             self.trusts,
             self.cloud,
         )
-        return LeaseOperations(shared, self.wakeups)
+        return LeaseOperations(shared)
 
     def _create_scheduler(self, operations: LeaseOperations) -> Scheduler:
         engine = self.conf.engine

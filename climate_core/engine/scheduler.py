@@ -18,7 +18,7 @@ import math
 import operator
 import random
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 import oslo_messaging as messaging
@@ -112,6 +112,10 @@ class Scheduler(Worker):
             return
         self._query_by(due_at)
         self._wake()
+
+    def is_soon(self, due_at: datetime.datetime, now: datetime.datetime) -> bool:
+        """Return whether some manager may query the database too late for a due time."""
+        return due_at <= now + datetime.timedelta(seconds=2 * self._idle_seconds)
 
     def _query_by(self, due_at: datetime.datetime) -> None:
         at = time.monotonic() + (due_at - self._clock.now()).total_seconds()
@@ -299,38 +303,29 @@ class Managers(Protocol):
 
 
 class Wakeups:
-    """Wake workers; before :meth:`connect` there are none.
+    """Wake the workers of a manager, and those of the other managers.
 
+    :param senders: wait for notifications; transactions of this manager signal them
     :param managers: get a hint after a write
-    :param idle_seconds: the longest sleep of the scheduler
     """
 
-    def __init__(self, managers: Managers, idle_seconds: float) -> None:
-        self._managers = managers
-        self._soon = datetime.timedelta(seconds=2 * idle_seconds)
-        # Its request id is how this manager knows its own hints, which come back to it.
-        self._hint = context.RequestContext(overwrite=False)
-        self._scheduler: Scheduler | None = None
-        self._preparation: StartPreparation | None = None
-        self._senders: Collection[Worker] = ()
-
-    def connect(
+    def __init__(
         self,
         scheduler: Scheduler,
         preparation: StartPreparation | None,
-        senders: Collection[Worker],
+        senders: Sequence[Worker],
+        managers: Managers,
     ) -> None:
-        """Set the workers of this manager.
-
-        :param senders: wait for notifications; transactions of this manager signal them
-        """
-        self._scheduler, self._preparation, self._senders = scheduler, preparation, senders
+        self._scheduler = scheduler
+        self._preparation = preparation
+        self._senders = senders
+        self._managers = managers
+        # Its request id is how this manager knows its own hints, which come back to it.
+        self._hint = context.RequestContext(overwrite=False)
 
     def wake_all(self) -> None:
         """Wake the engines of all managers: something was written that may be due."""
-        if self._scheduler is not None:
-            self._scheduler.nudge()
-        self._prepare_new_leases()
+        self._wake(self._scheduler)
         self.notify_managers()
 
     def wake_for_lease(self, lease: model.Lease, now: datetime.datetime) -> None:
@@ -339,22 +334,23 @@ class Wakeups:
         Not if all of them poll again long before an event of it is due.
         """
         first = min((event.next_at for event in lease.events if event.next_at), default=None)
-        if first is None or first > now + self._soon:
+        if first is None or not self._scheduler.is_soon(first, now):
             return
-        if self._scheduler is not None:
-            self._scheduler.expect(first)
+        self._scheduler.expect(first)
         if self._preparation is not None:
             self._preparation.expect(lease)
         self.notify_managers()
 
     def take_hint(self, hint: context.RequestContext) -> None:
         """Wake the workers of this manager after the hint of another manager."""
-        if hint.request_id == self._hint.request_id:
-            return
-        for worker in (self._scheduler, *self._senders):
-            if worker is not None:
-                worker.nudge()
-        self._prepare_new_leases()
+        if hint.request_id != self._hint.request_id:
+            self._wake(self._scheduler, *self._senders)
+
+    def _wake(self, *workers: Worker) -> None:
+        for worker in workers:
+            worker.nudge()
+        if self._preparation is not None:
+            self._preparation.look_again()
 
     def notify_managers(self) -> None:
         """Send a hint to the other managers."""
@@ -365,7 +361,3 @@ class Wakeups:
                 'Could not notify the other managers of new work; they find it when they poll',
                 exc_info=True,
             )
-
-    def _prepare_new_leases(self) -> None:
-        if self._preparation is not None:
-            self._preparation.look_again()

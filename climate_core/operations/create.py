@@ -63,10 +63,7 @@ class WriteResult(NamedTuple):
 
 
 class LeaseCreator:
-    """Create leases and add reservations.
-
-    :param wakeups: wakes the engines for a lease that was created, joined or found
-    """
+    """Create leases and add reservations."""
 
     def __init__(
         self,
@@ -75,7 +72,6 @@ class LeaseCreator:
         preemption: Preemption,
         planner: EvacuationPlanner,
         owner_trusts: OwnerTrusts,
-        wakeups: Wakeups | None,
     ) -> None:
         self.services = services
         self.quota = quota
@@ -83,7 +79,8 @@ class LeaseCreator:
         self.planner = planner
         self.provisioner = Provisioner(services.database, services.plugins, owner_trusts)
         self.transaction = CreateTransaction(services, quota, preemption, planner, owner_trusts)
-        self._wakeups = wakeups
+        #: Wakes the engines for a lease that was created, joined or found, in a manager.
+        self.wakeups: Wakeups | None = None
 
     @idempotency.retry_if_lease_appeared
     @remote(policies.CREATE_LEASE, reserves=True)
@@ -105,8 +102,8 @@ class LeaseCreator:
         """
         draft = self.read_lease(context, values)
         written = self.write_draft(context, draft)
-        if self._wakeups is not None:
-            self._wakeups.wake_for_lease(written.lease, draft.now)
+        if self.wakeups is not None:
+            self.wakeups.wake_for_lease(written.lease, draft.now)
         waits = written.lease.status == states.LeaseStatus.WAITING
         if written.is_new and not waits:
             return views.lease_view(written.lease, viewer_id=context.user_id)
@@ -130,8 +127,8 @@ class LeaseCreator:
         """
         draft = self.read_reservation(context, lease_id, values, generation)
         written = self.write_draft(context, draft)
-        if self._wakeups is not None:
-            self._wakeups.wake_for_lease(written.lease, draft.now)
+        if self.wakeups is not None:
+            self.wakeups.wake_for_lease(written.lease, draft.now)
         return written.reservations[0].id
 
     # Read the request, and reserve: nothing is written.

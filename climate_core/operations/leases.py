@@ -22,7 +22,6 @@ from climate_core.cloud.external import ExternalService
 from climate_core.cloud.limits import Limits
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
-from climate_core.engine.scheduler import Wakeups
 from climate_core.lease import changes, model
 from climate_core.lease.events import end, start
 from climate_core.lease.history import user_cause
@@ -49,16 +48,9 @@ _RULES: Final[Mapping[str, str]] = {
 
 
 class LeaseOperations:
-    """The operations of a manager on leases.
+    """The operations of a manager on leases."""
 
-    :param wakeups: wakes the engines after a write
-    """
-
-    def __init__(
-        self,
-        services: Services,
-        wakeups: Wakeups | None = None,
-    ) -> None:
+    def __init__(self, services: Services) -> None:
         conf, cloud = services.conf, services.cloud
         self.services = services
         self.allocation_service = services.allocation_service
@@ -77,7 +69,6 @@ class LeaseOperations:
             self.preemption,
             self.host_evacuation.planner,
             self.owner_trusts,
-            wakeups,
         )
 
     def _create_evacuation(self) -> HostEvacuation:
