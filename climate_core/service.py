@@ -164,9 +164,7 @@ class ManagerService:
         if not seconds or not types:
             return None
         idle = self.conf.engine.idle_seconds
-        return StartPreparation(
-            self.database, self.clock, self.cloud.prepare, types, seconds, idle
-        )
+        return StartPreparation(self.database, self.clock, self.cloud, types, seconds, idle)
 
     def _create_webhook_sender(self) -> webhooks.WebhookSender | None:
         if not self.conf.webhooks.enabled:
