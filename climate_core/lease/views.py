@@ -16,8 +16,8 @@ from typing import Any, Final
 from climate_common import dates, lease_fields, resource_types
 from climate_core import packages
 from climate_core.lease import model, webhook
-from climate_core.lease.events.base import get_handler
 from climate_core.lease.model import Event, Lease
+from climate_core.lease.transitions import get_handler
 
 #: What a manager returns to an API that creates a lease: the lease as the API shows it; or only
 #: the id of a lease that existed before or is queued.

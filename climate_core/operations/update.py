@@ -24,9 +24,9 @@ from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import TransactionRejected
-from climate_core.lease import changes, limits, model, states
+from climate_core.lease import changes, limits, model, resources, states
 from climate_core.lease.allocations import Allocation
-from climate_core.lease.events import reallocation
+from climate_core.lease.events import start
 from climate_core.lease.history import user_cause
 from climate_core.lease.request import prefix_field
 from climate_core.lease.transitions import Change
@@ -131,7 +131,7 @@ class LeaseUpdate:
             change = self._change_lease(lease, now)
         else:
             normalized = self._normalize(lease, self._request.reservation_id, self._request.values)
-            change = changes.change_reservation(
+            change = resources.change_reservation(
                 lease, self._request.reservation_id, normalized, now
             )
         check_stored_bytes(lease, change.lease)
@@ -187,7 +187,7 @@ class LeaseUpdate:
             changed = _find_other_units(lease, new) | closed.keys()
         if changed or refused:
             last = changes.add_early_ends(lease, after, refused, now)
-            last = reallocation.add_reallocations(last, changed, now)
+            last = start.add_reallocations(last, changed, now)
             store.save(session, after, Change(last), now, cause)
         return None
 

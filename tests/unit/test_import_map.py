@@ -206,7 +206,11 @@ def test_comparisons_with_a_type_of_event_are_found() -> None:
 
 
 def test_only_the_table_of_events_knows_what_is_done_for_which_type() -> None:
-    table = 'climate_core.lease.events', 'climate_common.event_types'
+    table = (
+        'climate_core.lease.events',
+        'climate_core.lease.transitions',
+        'climate_common.event_types',
+    )
     wrong = {
         (module, line)
         for module, path in MODULES.items()
