@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from climate_common import dates, lease_fields
 from climate_core import exceptions
+from climate_core import webhooks as climate_core_webhooks
 from climate_core.context import RequestContext
-from climate_core.lease import events, model, request, resources, states, transitions, webhook
+from climate_core.lease import events, model, request, resources, states, transitions
 from climate_core.lease.events import end, queue, schedule
 from climate_core.lease.events.start import END_MOVED
 from climate_core.lease.model import Lease, Reservation
@@ -47,7 +48,7 @@ class UpdateRules:
 
     late: float = 0.0
     before_start: Sequence[int] = ()
-    webhooks: webhook.WebhookRules = webhook.DEFAULT_RULES
+    webhooks: climate_core_webhooks.WebhookRules = climate_core_webhooks.DEFAULT_RULES
 
 
 def new_lease(

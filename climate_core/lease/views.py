@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from climate_common import dates, lease_fields, resource_types
-from climate_core import packages
-from climate_core.lease import model, states, webhook
+from climate_core import packages, webhooks
+from climate_core.lease import model, states
 from climate_core.lease.model import Allocation, Event, Lease
 from climate_core.lease.transitions import get_handler
 
@@ -114,8 +114,8 @@ _OWN_RENDERING: Final = frozenset(
 )
 
 
-def _render_fields(lease: Lease | LeaseSummary, place: str, render_stamp: Any) -> dict[str, Any]:
-    names, renderers, read_values = _list_renderers(place, render_stamp)
+def _render_fields(lease: Lease | LeaseSummary, place: str) -> dict[str, Any]:
+    names, renderers, read_values = _list_renderers(place)
     return {
         name: value if render is None else render(value)
         for name, render, value in zip(names, renderers, read_values(lease), strict=True)
@@ -123,11 +123,13 @@ def _render_fields(lease: Lease | LeaseSummary, place: str, render_stamp: Any) -
 
 
 @functools.cache
-def _list_renderers(place: str, render_stamp: Any) -> tuple[list[str], list[Any], Any]:
+def _list_renderers(place: str) -> tuple[list[str], list[Any], Any]:
     """Return the names of fields, their renderers, and what reads all of them from a lease.
 
     They are built once: a list of leases uses them often.
     """
+    # The API shows stamps in seconds, as Blazar does.
+    render_stamp = format_stamp if place == lease_fields.API else dates.serialize
     renderers = {**_RENDERERS, lease_fields.STAMP: render_stamp}
     fields = [
         field
@@ -140,7 +142,7 @@ def _list_renderers(place: str, render_stamp: Any) -> tuple[list[str], list[Any]
 
 def notified_fields(lease: Lease) -> dict[str, Any]:
     """Return the fields that notifications show, without reservations and events."""
-    return _render_fields(lease, lease_fields.NOTIFICATION, dates.serialize)
+    return _render_fields(lease, lease_fields.NOTIFICATION)
 
 
 def common_reservation(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
@@ -193,7 +195,7 @@ def lease_view(
     """
     early = one.early_ends
     return {
-        **_render_fields(one, lease_fields.API, format_stamp),
+        **_render_fields(one, lease_fields.API),
         'queue_position': position,
         'webhook': _webhook_view(one.webhook, viewer_id == one.user_id),
         'reservations': [_reservation_view(each, early) for each in one.reservations],
@@ -238,7 +240,7 @@ def event_view(one: model.Event | EventSummary) -> dict[str, Any]:
 def _webhook_view(one: Mapping[str, Any] | None, is_owner: bool) -> dict[str, Any] | None:
     if one is None:
         return None
-    url = one['url'] if is_owner else webhook.url_origin(one['url'])
+    url = one['url'] if is_owner else webhooks.url_origin(one['url'])
     return {'url': url, 'events': list(one['events'])}
 
 

@@ -30,7 +30,6 @@ from climate_core.lease.events import start
 from climate_core.lease.history import user_cause
 from climate_core.lease.request import prefix_field
 from climate_core.lease.transitions import Change
-from climate_core.lease.webhook import DEFAULT_RULES
 from climate_core.operations.allocation_service import AllocationService, remaining_period
 from climate_core.operations.draft import check_owner, check_stored_bytes
 from climate_core.operations.idempotency import check_generation
@@ -39,6 +38,7 @@ from climate_core.operations.quota import Quota, count_added
 from climate_core.operations.remote import check_allowed
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, closed_units
+from climate_core.webhooks import DEFAULT_RULES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ ROWS = (
     ('notifications', 'policies', 'conf'),
     ('lease',),
     # Root modules that all may use.
-    ('concurrency',),
+    ('concurrency', 'webhooks'),
     ('context', 'exceptions', 'packages', 'process', 'test_hooks', 'threads'),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
