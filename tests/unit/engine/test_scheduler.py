@@ -377,9 +377,11 @@ def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
 
 def test_older_one_of_two_early_looks_is_dropped(world: World) -> None:
     taken: list[DueEvent] = []
+    done = threading.Event()
 
     def run(due: DueEvent) -> bool:
         taken.append(due)
+        done.set()
         return False
 
     loop = Scheduler(world.database, world.clock, pool_of(run, 2), 600)
@@ -388,6 +390,7 @@ def test_older_one_of_two_early_looks_is_dropped(world: World) -> None:
     for each in told:
         loop.poll_early(each)
     loop.poll()
+    assert done.wait(PATIENCE)
     assert stop(loop)
     assert taken == [told[1]]
 
