@@ -10,9 +10,8 @@ from cryptography.fernet import Fernet
 
 from climate_common import conditions, limits, sealing
 from climate_core import exceptions, notifications
-from climate_core.api import validation
+from climate_core.api import reservations, validation
 from climate_core.api.schemas import leases as lease_schemas
-from climate_core.api.schemas import reservations as schemas
 from climate_core.cloud import errors, services
 from climate_core.db import history, leases
 from climate_core.lease import request as lease_request
@@ -320,7 +319,7 @@ def check(item: Mapping[str, Any]) -> None:
     """Check a reservation with the schema of its plugin, as the API does."""
     plugin = {each.resource_type: each for each in (ServerPlugin, VolumePlugin)}
     of_type = plugin[item['resource_type']]
-    validation.check(item, schemas.of_plugin(of_type))
+    validation.check(item, reservations.of_plugin(of_type))
 
 
 @pytest.mark.parametrize(
