@@ -15,8 +15,7 @@ from oslo_upgradecheck import upgradecheck
 from climate_core import conf as configuration
 from climate_core import packages
 from climate_core.api import policy
-from climate_core.cloud import Cloud, errors, placement_check, volumes
-from climate_core.cloud.placement import PLACEMENT
+from climate_core.cloud import Cloud, errors, placement, volumes
 from climate_core.cmd import checks, security, startup_errors
 from climate_core.conf import cloud as cloud_conf
 from climate_core.db import migration
@@ -175,9 +174,9 @@ class UpgradeChecks(checks.Checks):
             return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
         try:
             conn = Cloud(self.conf).service()
-            if not PLACEMENT.is_offered(conn):
+            if not placement.PLACEMENT.is_offered(conn):
                 return upgradecheck.Result(_WARNING, 'There is no Placement.')
-            overbooks = placement_check.overbooks(conn)
+            overbooks = placement.overbooks(conn)
         except errors.EXPECTED as exc:
             return upgradecheck.Result(_WARNING, f'Placement could not be checked: {exc}')
         if overbooks:

@@ -41,7 +41,7 @@ def made(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Templated]:
     with cloud_server.running(tmp_path / 'journal') as fake:
         leased = Templated(FakeStacks(fake))
         flavor = flavors.add(leased.stacks.state, id='small')
-        monkeypatch.setattr('climate_core.cloud.flavors.get', lambda *_: flavor)
+        monkeypatch.setattr('climate_core.cloud.servers.get_flavor', lambda *_: flavor)
         yield leased
         leased.database.dispose()
 
