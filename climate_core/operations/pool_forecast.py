@@ -26,7 +26,8 @@ from climate_core.lease import model, states
 from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
-from climate_core.plugins.common_pool.forecast import (
+from climate_core.plugins import pool_capacity
+from climate_core.plugins.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
     FutureDemand,
@@ -34,10 +35,8 @@ from climate_core.plugins.common_pool.forecast import (
     Nouns,
     Release,
 )
-from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
-from climate_core.plugins.server import host_capacity
-from climate_core.plugins.server.host_capacity import CommonHostCapacity
-from climate_core.plugins.volume.backend_capacity import BackendCapacity
+from climate_core.plugins.pool_capacity import BackendCapacity, CommonHostCapacity
+from climate_core.plugins.server_placement import RunningServer, TargetHost
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -246,7 +245,7 @@ def read_server_demands(
                 # The user may read the flavor, but not its extra specs.
                 flavor = get_flavor(cloud.service(), each['flavorRef'])
         try:
-            one = host_capacity.demand_of_flavor(flavor, each)
+            one = pool_capacity.demand_of_flavor(flavor, each)
         except exceptions.BadRequest as exc:
             told = exc.message.removeprefix('flavor_id: ')
             raise exceptions.BadRequest(f'{field}: {told}', field=field) from exc

@@ -26,9 +26,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from climate_common import amounts, lanes, limits, resource_types
 from climate_core.calendar.model import Demand, Unit
 from climate_core.cloud import errors, servers
-from climate_core.plugins import filters
+from climate_core.plugins import filters, flavor_demand
 from climate_core.plugins.base import Done, PollAgain
-from climate_core.plugins.common_pool import flavor_demand
 from climate_hosts import private_flavors
 from climate_hosts.plugins import host_choice, lane_options, lane_plugin
 

@@ -8,7 +8,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.plugins.base import Done
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.server import ServerPlugin
 from climate_core.repair import reconciliation
 from climate_networks import operations
 from climate_networks.cloud import mark, tag

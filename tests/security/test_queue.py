@@ -19,8 +19,8 @@ from climate_core.operations import pool_forecast
 from climate_core.operations.preemption import servers as servers_preemption
 from climate_core.operations.preemption.leases import Preemption
 from climate_core.operations.queue import wait_queue
-from climate_core.plugins.common_pool.forecast import FutureDemand
-from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
+from climate_core.plugins.forecast import FutureDemand
+from climate_core.plugins.server_placement import RunningServer, TargetHost
 from tests.security.cost import bounded
 from tests.support import quotas
 from tests.support.house import SIZE, Guests, Hall, House

@@ -26,15 +26,15 @@ from climate_core.lease.events import queue
 from climate_core.operations import pool_forecast
 from climate_core.operations.pool_forecast import require_cloud
 from climate_core.operations.services import Services
-from climate_core.plugins.common_pool.forecast import (
+from climate_core.plugins import server_end
+from climate_core.plugins.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
     FutureDemand,
     NotExpected,
     Release,
 )
-from climate_core.plugins.server import shelving
-from climate_core.plugins.server.host_capacity import CommonHostCapacity
+from climate_core.plugins.pool_capacity import CommonHostCapacity
 
 _KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
@@ -174,7 +174,7 @@ class _PreemptionObstacles:
         try:
             for server_id in one.servers:
                 share.spend()
-                if shelving.find_obstacle(servers.get(self._conn, server_id)):
+                if server_end.find_obstacle(servers.get(self._conn, server_id)):
                     return False
         except errors.Gone:
             return False

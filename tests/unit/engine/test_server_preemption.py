@@ -18,8 +18,8 @@ from climate_core.operations import pool_forecast
 from climate_core.operations.draft import Draft
 from climate_core.operations.preemption import servers as servers_preemption
 from climate_core.operations.preemption.leases import PREEMPTS, PreemptionChoice
-from climate_core.plugins.common_pool.forecast import FutureDemand
-from climate_core.plugins.common_pool.server_placement import RunningServer
+from climate_core.plugins.forecast import FutureDemand
+from climate_core.plugins.server_placement import RunningServer
 from tests.support.house import SIZE, House
 
 

@@ -14,8 +14,8 @@ from climate_core import exceptions
 from climate_core.db import forecast_reads
 from climate_core.lease.model import Reservation
 from climate_core.operations import pool_forecast
-from climate_core.plugins.common_pool.forecast import Forecast, Nouns, Release
-from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
+from climate_core.plugins.forecast import Forecast, Nouns, Release
+from climate_core.plugins.server_placement import RunningServer, TargetHost
 from tests.support import leases
 
 NOON = datetime.datetime(2099, 1, 1, 12, tzinfo=datetime.UTC)
