@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import webob
 
-from climate_common import amounts, limits, resource_types
+from climate_common import limits, resource_types
 from climate_core import exceptions, policies
 from climate_core.api import policy, validation
 from climate_core.api.request import Backend, Request, answer, expected_generation, set_etag
@@ -101,7 +101,7 @@ def change_of_plugin(plugin: type[base.ResourcePlugin]) -> dict[str, Any]:
 
 
 #: The fields of the sizes of servers.
-_SIZES: Final = frozenset({amounts.VCPUS, amounts.MEMORY_MB, amounts.DISK_GB})
+_SIZES: Final = frozenset({resource_types.VCPUS, resource_types.MEMORY_MB, resource_types.DISK_GB})
 #: Fields that Blazar's command line always sends -> the value of an omitted option
 #: (python-blazarclient 4.6.0, v1/shell_commands/leases.py).
 _OMITTED = {
@@ -296,7 +296,7 @@ def check_reservation(
 def _plugin(backend: Backend, kind: str, within: str) -> type[base.ResourcePlugin]:
     plugin = backend.plugins.get(kind)
     if plugin is None:
-        known = ', '.join(resource_types.names(backend.plugins)) or 'nothing'
+        known = ', '.join(resource_types.api_names(backend.plugins)) or 'nothing'
         raise exceptions.UnknownResourceType(
             f'{kind!r} cannot be reserved here, only {known}.',
             field=f'{within}.resource_type' if within else 'resource_type',

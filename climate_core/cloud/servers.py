@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib import parse
 
-from climate_common import amounts, limits
+from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.connections import Connection
@@ -201,9 +201,9 @@ def read_flavor_sizes(flavor: Mapping[str, Any]) -> dict[str, int]:
     """
     swap = -(-int(flavor['swap'] or 0) // 1024)
     return {
-        amounts.VCPUS: flavor['vcpus'],
-        amounts.MEMORY_MB: flavor['ram'],
-        amounts.DISK_GB: flavor['disk'] + flavor['OS-FLV-EXT-DATA:ephemeral'] + swap,
+        resource_types.VCPUS: flavor['vcpus'],
+        resource_types.MEMORY_MB: flavor['ram'],
+        resource_types.DISK_GB: flavor['disk'] + flavor['OS-FLV-EXT-DATA:ephemeral'] + swap,
     }
 
 

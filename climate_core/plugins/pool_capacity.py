@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from climate_common import amounts
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.cloud import placement, servers, volumes
 from climate_core.lease import model
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from climate_core.cloud import connections
 
 _RESOURCE_CLASSES: Final[Mapping[str, str]] = {
-    amounts.VCPUS: 'VCPU',
-    amounts.MEMORY_MB: 'MEMORY_MB',
-    amounts.DISK_GB: 'DISK_GB',
+    resource_types.VCPUS: 'VCPU',
+    resource_types.MEMORY_MB: 'MEMORY_MB',
+    resource_types.DISK_GB: 'DISK_GB',
 }
 
 

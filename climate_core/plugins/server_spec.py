@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from climate_common import amounts, limits, sealing
+from climate_common import limits, resource_types, sealing
 from climate_core import exceptions
 from climate_core.cloud import errors, neutron, servers
 from climate_core.lease import model
@@ -309,7 +309,9 @@ def _servers_of_hints(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _amounts(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, int]:
     ephemeral = flavor['OS-FLV-EXT-DATA:ephemeral']
     sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], ephemeral)
-    return amounts.of_server(*sizes, boots_from_volume=pool_capacity.boots_from_volume(wanted))
+    return resource_types.server_amounts(
+        *sizes, boots_from_volume=pool_capacity.boots_from_volume(wanted)
+    )
 
 
 def build_request(

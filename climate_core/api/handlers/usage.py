@@ -7,7 +7,7 @@ from typing import Any, Final
 import webob
 from sqlalchemy import orm
 
-from climate_common import amounts, dates
+from climate_common import dates, resource_types
 from climate_core import exceptions, policies
 from climate_core.api import policy
 from climate_core.api.request import Backend, Request, answer
@@ -28,7 +28,9 @@ MAX_PLANNED_WEEKS: Final = 20_000
 
 def _hours(about: str) -> dict[str, Any]:
     each: dict[str, Any] = {'type': 'number', 'minimum': 0}
-    schema = common.closed(dict.fromkeys(amounts.HOURS, each), tuple(amounts.HOURS))
+    schema = common.closed(
+        dict.fromkeys(resource_types.UNIT_HOURS, each), tuple(resource_types.UNIT_HOURS)
+    )
     return {**schema, 'description': about}
 
 
