@@ -171,12 +171,6 @@ def _same_time(asked: datetime.datetime, stored: datetime.datetime, is_relative:
     return stored <= asked + _SIMULTANEOUS if is_relative else stored == asked
 
 
-def check_generation(lease: model.Lease, generation: int | None) -> None:
-    """Reject a change of a lease that has changed since the user has read it."""
-    if generation not in (None, lease.generation):
-        raise exceptions.GenerationConflict
-
-
 def check_same_lease(asked: LeaseRequest, present: model.Lease, project_id: str | None) -> None:
     """Reject the id of a different lease, with the same error for the leases of all projects.
 

@@ -29,14 +29,13 @@ from climate_core.lease.history import user_cause
 from climate_core.lease.transitions import Change
 from climate_core.operations import availability
 from climate_core.operations.create import LeaseCreator
-from climate_core.operations.idempotency import check_generation
-from climate_core.operations.preemption.leases import Preemption
+from climate_core.operations.preemption import Preemption
 from climate_core.operations.provisioning import OwnerTrusts
-from climate_core.operations.queue.wait_queue import WaitQueue
 from climate_core.operations.quota import Quota
-from climate_core.operations.remote import check_allowed, remote
+from climate_core.operations.remote import check_allowed, check_generation, remote
 from climate_core.operations.services import HostEvacuation, NoEvacuation, Services
 from climate_core.operations.update import LeaseUpdate, UpdateRequest
+from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
 
 #: A change that needs one transaction only -> the policy that must allow it on the lease.
@@ -61,7 +60,6 @@ class LeaseOperations:
     ) -> None:
         conf, cloud = services.conf, services.cloud
         self.services = services
-        self.allocation_service = services.allocation_service
         self.quota = Quota(
             conf, services.database, Limits(conf, cloud), ExternalService(conf, cloud)
         )
@@ -183,7 +181,7 @@ class LeaseOperations:
         self._change(context, 'reservation.delete', lease_id, generation, change)
 
     def _update(self, request: UpdateRequest) -> None:
-        LeaseUpdate(self.services, self.quota, self.allocation_service, request).run()
+        LeaseUpdate(self.services, self.quota, request).run()
 
     def _change(
         self,

@@ -25,6 +25,7 @@ from climate_core.lease import model, states
 from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
+from climate_core.operations.services import Services
 from climate_core.plugins.common_pool.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
@@ -157,24 +158,18 @@ def read_releases(database: Database, resource_type: str, room: PoolCapacity) ->
 
 
 def check_draft(
-    database: Database,
-    cloud: Cloud | None,
+    services: Services,
     context: RequestContext,
     draft: Draft,
     errors: ErrorCollector = RAISE_FIRST,
 ) -> None:
-    """Reject a scheduled or queued draft if the pool will have no capacity for its resources.
+    """Reject a draft that needs a forecast if the pool will have no capacity for its resources.
 
-    No service is called for a draft without resources to be created.
-
-    :param cloud: None: nothing is known about the pool
     :raises climate_core.exceptions.NotEnough: see :func:`check_servers`
     :raises climate_core.exceptions.ClimateError: see :func:`read_server_demands`
     """
-    if draft.lease.kind not in (states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY):
-        return
     start, end = max(draft.lease.start_date, draft.now), draft.lease.end_date
-    pool = PoolForecast(database, cloud)
+    pool = PoolForecast(services.database, services.cloud)
     unmade = [item.reservation for item in draft.items if item.reservation.is_uncreated]
     servers = {
         f'{item.field}.server' if item.field else 'server': item.values['server']
@@ -184,11 +179,9 @@ def check_draft(
     if servers:
         with errors.collected():
             forecast = pool.forecast()
-            assert cloud is not None, 'the forecast has used it'  # nosec B101 # for mypy: it holds already
+            demands = read_server_demands(services.cloud, context, servers)
             field = next(iter(servers)) if len(servers) == 1 else 'reservations'
-            check_servers(
-                forecast, read_server_demands(cloud, context, servers), start, end, field
-            )
+            check_servers(forecast, demands, start, end, field)
     stacks = [item for item in draft.items if item.reservation.parts]
     if stacks:
         with errors.collected(), prefix_field(stacks[0].field):
@@ -201,19 +194,18 @@ def check_draft(
             pool.take(volumes, start, end)
 
 
-def check_immediate(
-    database: Database, cloud: Cloud | None, draft: Draft, errors: ErrorCollector
-) -> None:
+def check_immediate(services: Services, draft: Draft, errors: ErrorCollector) -> None:
     """Reject in a dry run resources to be created immediately if the pool has no capacity.
 
     A create leaves that to Nova and Cinder. They ignore the demands of scheduled leases, and so
-    does this. Nothing is rejected if nothing is known about the pool.
+    does this.
     """
     made = [item.reservation for item in draft.items if item.reservation.is_uncreated]
-    if cloud is None or not made or draft.lease.kind != states.LeaseKind.IMMEDIATE:
+    if not made or draft.lease.kind != states.LeaseKind.IMMEDIATE:
         return
     with errors.collected():
-        PoolForecast(database, cloud, alone=True).take(made, draft.now, draft.lease.end_date)
+        pool = PoolForecast(services.database, services.cloud, alone=True)
+        pool.take(made, draft.now, draft.lease.end_date)
 
 
 def find_unplaced(lease: Lease) -> list[Reservation]:

@@ -61,6 +61,12 @@ def check_allowed(context: RequestContext, rule: str, lease: Lease) -> None:
         raise exceptions.LeaseNotFound(f'Lease {lease.id} was not found.')
 
 
+def check_generation(lease: Lease, generation: int | None) -> None:
+    """Reject a change of a lease that has changed since the user has read it."""
+    if generation not in (None, lease.generation):
+        raise exceptions.GenerationConflict
+
+
 def list_remote(operations: type) -> Iterator[tuple[str, Callable[..., Any], Remote]]:
     """Return the methods of a class that are served: name, method, and how."""
     for name, method in vars(operations).items():

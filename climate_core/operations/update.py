@@ -31,12 +31,11 @@ from climate_core.lease.history import user_cause
 from climate_core.lease.request import prefix_field
 from climate_core.lease.transitions import Change
 from climate_core.lease.webhook import DEFAULT_RULES
-from climate_core.operations.allocation_service import AllocationService, remaining_period
+from climate_core.operations.allocation import read_demands, remaining_period
 from climate_core.operations.draft import check_owner, check_stored_bytes
-from climate_core.operations.idempotency import check_generation
 from climate_core.operations.pool_forecast import PoolForecast
 from climate_core.operations.quota import Quota, count_added
-from climate_core.operations.remote import check_allowed
+from climate_core.operations.remote import check_allowed, check_generation
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, closed_units
 
@@ -86,16 +85,9 @@ class UpdatePlan:
 class LeaseUpdate:
     """The update of a lease by one request."""
 
-    def __init__(
-        self,
-        services: Services,
-        quota: Quota,
-        allocation_service: AllocationService,
-        request: UpdateRequest,
-    ) -> None:
+    def __init__(self, services: Services, quota: Quota, request: UpdateRequest) -> None:
         self._services = services
         self._quota = quota
-        self._allocation_service = allocation_service
         self._request = request
         is_lease = request.reservation_id is None
         self._rule = policies.UPDATE_LEASE if is_lease else policies.UPDATE_RESERVATION
@@ -339,7 +331,7 @@ class LeaseUpdate:
             moved |= old.keys() - after.early_ends.keys()
         same = {r.id for r in after.live if r.id in old and r.params == old[r.id].params}
         changed = [r for r in after.live if r.id in old and (r.id in moved or r.id not in same)]
-        requests = self._allocation_service.read_requests(changed, self._request.fields)
+        requests = read_demands(self._services.plugins, changed, self._request.fields)
         # The date is the invalid field of what changes only with it.
         return [
             dataclasses.replace(request, field=date or 'end_date')
@@ -364,7 +356,7 @@ class LeaseUpdate:
         :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
         """
         before, after = plan.before, plan.change.lease
-        calendar = self._allocation_service.calendar
+        calendar = self._services.calendar
         transaction = calendar.transaction(session)
         refused: set[str] = set()
         first: TransactionRejected | None = None

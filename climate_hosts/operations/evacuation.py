@@ -28,9 +28,10 @@ from climate_core.cloud.connections import Connection
 from climate_core.db.engine import Clock, Database
 from climate_core.lease import model, states
 from climate_core.lease.events import queue
-from climate_core.operations.allocation_service import AllocationService
+from climate_core.operations.allocation import count_shortage
 from climate_core.operations.draft import Draft
-from climate_core.operations.queue.wait_queue import WaitQueue
+from climate_core.operations.services import Services
+from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.common_pool import server_placement
 from climate_core.plugins.common_pool.server_placement import (
@@ -98,7 +99,7 @@ class EvacuationPlanner:
 
     conf: cfg.ConfigOpts
     database: Database
-    allocation_service: AllocationService
+    services: Services
     cloud: Cloud | None = None
 
     def __post_init__(self) -> None:
@@ -155,7 +156,7 @@ class EvacuationPlanner:
 
         :raises climate_core.plugins.common_pool.server_placement.CannotDrainHosts: too few
         """
-        missing, would_do = self.allocation_service.count_shortage(lease, now)
+        missing, would_do = count_shortage(self.services, lease, now)
         present = [
             host
             for host in self.database.read(host_reservations.list_available)
@@ -277,7 +278,7 @@ class _EvacuationPass:
     def run(self) -> PollAgain | None:
         evacuating = self._database.read(host_reservations.list_evacuating)
         taken = [host for host in evacuating if host.emptied_for == self._lease.id]
-        missing, _ = self._planner.allocation_service.count_shortage(self._lease, self._now)
+        missing, _ = count_shortage(self._planner.services, self._lease, self._now)
         if not missing:
             # Other leases have released enough: the hosts that were taken are returned.
             grant(self._queue, self._lease, [])

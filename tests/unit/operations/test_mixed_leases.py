@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.db import tables
+from climate_core.operations import allocation
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
 from tests.support.world import World, user
 
@@ -45,12 +46,17 @@ def test_start_is_by_rank_and_the_end_backwards(mixed: Mixed) -> None:
 )
 @pytest.mark.parametrize('raced', [False, True])
 def test_part_that_is_not_free_refuses_the_whole_and_is_named(
-    mixed: Mixed, taken: dict[str, object], field: str, told: str, raced: bool
+    mixed: Mixed,
+    taken: dict[str, object],
+    field: str,
+    told: str,
+    raced: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = mixed.lease(LATER, END, [taken])
     if raced:
         # As if the other lease had come after the check: the transaction that writes judges.
-        mixed.world.operations.allocation_service.check_capacity = lambda *_: None  # type: ignore[method-assign]
+        monkeypatch.setattr(allocation, 'check_capacity', lambda *_: None)
     with pytest.raises(exceptions.NotEnough, match=told) as caught:
         mixed.lease(NOW, END, ALL)
     assert caught.value.field == field

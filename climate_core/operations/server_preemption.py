@@ -52,7 +52,7 @@ _MAX_SERVERS_CHECKED: Final = 1000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class PreemptionChoice:
+class ServerPreemptionChoice:
     """The leases that another lease preempts.
 
     :param leases: their ids; none if there will be sufficient capacity anyway
@@ -73,7 +73,7 @@ class ServerPreemption:
 
     def find(
         self, lease: model.Lease, now: datetime.datetime, is_tried: bool = False
-    ) -> PreemptionChoice | None:
+    ) -> ServerPreemptionChoice | None:
         """Find the fewest leases without which all servers of a lease have a host.
 
         :param is_tried: whether Nova has just found no host; if the forecast finds one,
@@ -109,12 +109,12 @@ class ServerPreemption:
             # Leases that are being preempted already are sufficient, or there is capacity soon
             # without preemption.
             gives_way = any(each.given_up_at for each in found)
-            return PreemptionChoice((), time, start) if gives_way else None
+            return ServerPreemptionChoice((), time, start) if gives_way else None
         candidates = [each for each in found if each.given_up_at is None and snapshot.knows(each)]
         obstacles = _PreemptionObstacles(
             self.services.cloud, [each for each in candidates if each.runs]
         )
-        return _choose(candidates, snapshot, obstacles, PreemptionChoice((), time, start))
+        return _choose(candidates, snapshot, obstacles, ServerPreemptionChoice((), time, start))
 
     def _times(
         self, lease: model.Lease, first: datetime.datetime, now: datetime.datetime
@@ -286,8 +286,8 @@ def _choose(
     candidates: Sequence[PreemptibleServers],
     snapshot: _PoolSnapshot,
     obstacles: _PreemptionObstacles,
-    none: PreemptionChoice,
-) -> PreemptionChoice | None:
+    none: ServerPreemptionChoice,
+) -> ServerPreemptionChoice | None:
     """Choose leases all of whose servers can be preempted.
 
     :returns: None if there are none, or the search for them costs too much

@@ -11,7 +11,7 @@ first, and the other lease starts after it. Leases of servers are found with the
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from oslo_log import log
 from sqlalchemy import orm
@@ -25,8 +25,9 @@ from climate_core.lease import model, states
 from climate_core.lease.events import preemption, schedule
 from climate_core.lease.history import Cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
-from climate_core.operations.draft import Draft
-from climate_core.operations.preemption.servers import ServerPreemption
+from climate_core.operations import allocation
+from climate_core.operations.draft import Draft, PreemptionChoice
+from climate_core.operations.server_preemption import ServerPreemption
 from climate_core.operations.services import Services
 from climate_core.plugins import capabilities
 
@@ -42,21 +43,6 @@ _NO_TIME: Final = datetime.timedelta()
 _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
 
 
-class PreemptionChoice(NamedTuple):
-    """The leases that another lease preempts.
-
-    :param lease: the other lease; it may start later than requested
-    :param leases: their ids
-    :param time: when active preempted leases release their resources; None: at its start
-    :param wait_reason: why it is queued until then; None: it is not queued
-    """
-
-    lease: model.Lease
-    leases: tuple[str, ...]
-    time: datetime.datetime | None = None
-    wait_reason: str | None = None
-
-
 class Preemption:
     """Find preemptible leases, and preempt them."""
 
@@ -70,8 +56,6 @@ class Preemption:
         :raises climate_core.exceptions.BadRequest: naming the field
         """
         lease, plugins = draft.lease, self.services.plugins
-        if not lease.preemptible:
-            return
         if lease.kind not in _KINDS:
             told = (
                 'A preemptible lease must be of the kind immediate or scheduled, not '
@@ -153,7 +137,7 @@ class Preemption:
 
     def _preempt(self, session: orm.Session, *args: Any) -> None:
         """Preempt leases in a transaction."""
-        self.preempt(self.services.allocation_service.calendar.transaction(session), *args)
+        self.preempt(self.services.calendar.transaction(session), *args)
 
     def preempt(
         self,
@@ -173,18 +157,18 @@ class Preemption:
             lease = leases.find(session, lease_id, lock=True)
             if lease is None:
                 raise exceptions.NotEnough(_HAS_STARTED)
-            cleaning = (
-                self.services.allocation_service.cleaning(each)
-                for each in lease.live
-                if each.unit_kind is not None
-            )
-            cleaned = max(cleaning, default=_NO_TIME)
+            cleaning = {each.id: self._cleaning(each) for each in lease.live if each.unit_kind}
+            cleaned = max(cleaning.values(), default=_NO_TIME)
             change = preemption.preempt_lease(lease, time - cleaned, earliest, now)
             if change is None:
                 raise exceptions.NotEnough(_HAS_STARTED)
             store.save(session, lease, change, now, _CAUSE)
-            waits = change.lease.status == states.LeaseStatus.WAITING
-            self.services.allocation_service.release(calendar, lease, now if waits else time)
+            freed = now if change.lease.status == states.LeaseStatus.WAITING else time
+            for reservation_id, length in cleaning.items():
+                # Other leases can have the units when they are clean.
+                self.services.calendar.release(
+                    calendar, {reservation_id: ()}, freed - length, length
+                )
             LOG.info('Lease %s is preempted by lease %s', lease_id, preempting_id)
         if lease_ids:
             signal(session, due_events.DUE)
@@ -195,13 +179,14 @@ class Preemption:
         period = max(lease.start_date, draft.now), lease.end_date
         if period[0] >= period[1]:
             return None
-        promises = {
+        allocations = {
             key: each.promises for key, each in candidates.items() if each.overlaps(*period)
         }
-        reservations = (item.reservation for item in draft.items)
-        chosen = self.services.allocation_service.find_preempted(
-            lease, reservations, draft.now, promises
+        demands = allocation.read_demands(
+            self.services.plugins, (item.reservation for item in draft.items)
         )
+        remaining = allocation.remaining_period(lease, draft.now)
+        chosen = self.services.calendar.find_preempted(demands, *remaining, allocations)
         return PreemptionChoice(lease, tuple(chosen)) if chosen else None
 
     def _shift_after_notice(self, draft: Draft) -> model.Lease:
@@ -220,6 +205,15 @@ class Preemption:
         lasts = asked.lasts if asked is not None else None
         end = lease.end_date if lasts is None else start + lasts
         return schedule.shift_period(lease, start, end, draft.now)
+
+    def _cleaning(self, reservation: model.Reservation) -> datetime.timedelta:
+        """Return how long the units of a reservation stay free after its end."""
+        plugin = self.services.plugins[reservation.resource_type]
+        return (
+            plugin.cleaning(reservation)
+            if isinstance(plugin, capabilities.CalendarBacked)
+            else _NO_TIME
+        )
 
     def _notice(self) -> datetime.timedelta:
         return datetime.timedelta(seconds=self.services.conf.queue.preemption_notice)
