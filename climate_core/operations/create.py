@@ -20,14 +20,14 @@ from sqlalchemy import orm
 from climate_common import words
 from climate_core import exceptions, policies
 from climate_core.calendar.transaction import CalendarTransaction
-from climate_core.concurrency import deadline
+from climate_core.concurrency import Outcome, deadline
 from climate_core.conf.delivery import webhook_rules
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale
-from climate_core.db.rows import GroupWriter, Outcome
+from climate_core.db.rows import GroupWriter
 from climate_core.lease import changes, limits, model, request, states, views
 from climate_core.lease.history import LIMITED, Cause, join_cause, user_cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
@@ -87,8 +87,10 @@ class DraftWrite(NamedTuple):
     cause: Cause
 
 
-class LeaseCreator:
+class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
     """Create leases and add reservations.
+
+    New leases of one project that need no calendar share a transaction.
 
     :param on_write: called with a lease that was created, joined or found, and the time
     """
@@ -102,6 +104,7 @@ class LeaseCreator:
         owner_trusts: OwnerTrusts,
         on_write: Callable[[model.Lease, datetime.datetime], None],
     ) -> None:
+        super().__init__(services.database, MAX_GROUP_SIZE)
         self.services = services
         self.quota = quota
         self.preemption = preemption
@@ -109,15 +112,6 @@ class LeaseCreator:
         self.owner_trusts = owner_trusts
         self.provisioner = Provisioner(services.database, services.plugins, owner_trusts)
         self.on_write = on_write
-        #: New leases of one project that need no calendar share a transaction.
-        self.groups = GroupWriter[DraftWrite, model.Lease](
-            services.database,
-            self.write_one,
-            self._write_group,
-            lambda writing: writing.draft.lease.id,
-            MAX_GROUP_SIZE,
-            line=lambda writing: writing.draft.lease.project_id,
-        )
 
     @idempotency.retry_if_lease_appeared
     @remote(policies.CREATE_LEASE, reserves=True)
@@ -411,12 +405,13 @@ class LeaseCreator:
         """
         if not writing.draft.needs_no_calendar:
             return self.services.database.write(self.write_one, writing)
+        lease = writing.draft.lease
         try:
-            return self.groups.write(writing)
+            return self.run(writing, key=lease.id, line=lease.project_id)
         except exceptions.LimitExceeded:
             # The limits that the draft was checked with may have been raised since.
-            most = self.quota.check_limits(writing.draft.lease, None)
-            return self.groups.write(writing._replace(most=most))
+            most = self.quota.check_limits(lease, None)
+            return self.run(writing._replace(most=most), key=lease.id, line=lease.project_id)
 
     # The transaction: all or nothing.
 
@@ -501,7 +496,7 @@ class LeaseCreator:
         if isinstance(plugin, Specified):
             plugin.check_match(present, item.values)
 
-    def _write_group(
+    def write_all(
         self, session: orm.Session, group: Sequence[DraftWrite]
     ) -> list[Outcome[model.Lease]]:
         """Write new leases of one project; each is granted or rejected alone."""
