@@ -12,7 +12,6 @@ A ``generation`` is that of the lease that the user has read; None: any. All ope
 """
 
 import datetime
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -38,12 +37,13 @@ from climate_core.operations.update import LeaseUpdate, UpdateRequest
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
 
-#: A change that needs one transaction only -> the policy that must allow it on the lease.
-_RULES: Final[Mapping[str, str]] = {
-    'lease.start': policies.START_LEASE,
-    'lease.end': policies.END_LEASE,
-    'lease.delete': policies.DELETE_LEASE,
-    'reservation.delete': policies.DELETE_RESERVATION,
+#: A change that needs one transaction only -> the policy that must allow it on the lease, and what
+#: returns the change.
+_CHANGES: Final[Mapping[str, tuple[str, Callable[..., Change]]]] = {
+    'lease.start': (policies.START_LEASE, start.start_lease),
+    'lease.end': (policies.END_LEASE, end.end_lease),
+    'lease.delete': (policies.DELETE_LEASE, end.delete_lease),
+    'reservation.delete': (policies.DELETE_RESERVATION, changes.remove_reservation),
 }
 
 
@@ -139,21 +139,21 @@ class LeaseOperations:
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Delete a lease: immediately if it holds nothing, otherwise when all of that is freed."""
-        self._change(context, 'lease.delete', lease_id, generation, end.delete_lease)
+        self._change(context, 'lease.delete', lease_id, generation)
 
     @remote(writes=True)
     def start_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Start a lease that waits for its user; InvalidState if it does not, or not yet."""
-        self._change(context, 'lease.start', lease_id, generation, start.start_lease)
+        self._change(context, 'lease.start', lease_id, generation)
 
     @remote(writes=True)
     def end_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """End a lease now, or cancel it before its start; it stays readable."""
-        self._change(context, 'lease.end', lease_id, generation, end.end_lease)
+        self._change(context, 'lease.end', lease_id, generation)
 
     @remote(writes=True)
     def update_reservation(
@@ -177,8 +177,7 @@ class LeaseOperations:
         generation: int | None = None,
     ) -> None:
         """Free one resource and remove it from a lease, which continues."""
-        change = functools.partial(changes.remove_reservation, reservation_id=reservation_id)
-        self._change(context, 'reservation.delete', lease_id, generation, change)
+        self._change(context, 'reservation.delete', lease_id, generation, reservation_id)
 
     def _update(self, request: UpdateRequest) -> None:
         LeaseUpdate(self.services, self.quota, request).run()
@@ -189,18 +188,25 @@ class LeaseOperations:
         action: str,
         lease_id: str,
         generation: int | None,
-        change: Callable[..., Change],
+        *args: str,
     ) -> None:
-        """Write a change of a lease that needs no more than one transaction.
+        """Write a change of a lease that needs no more than one transaction."""
+        now = self.services.clock.now()
+        write = self.services.database.write
+        write(_write_change, context, action, lease_id, generation, now, *args)
 
-        :param change: returns the change of a lease ``now``
-        """
-        cause, now = user_cause(context, action), self.services.clock.now()
 
-        def write(session: orm.Session) -> None:
-            lease = leases.get(session, lease_id, lock=True)
-            check_allowed(context, _RULES[action], lease)
-            check_generation(lease, generation)
-            store.save(session, lease, change(lease, now=now), now, cause)
-
-        self.services.database.write(write)
+def _write_change(
+    session: orm.Session,
+    context: RequestContext,
+    action: str,
+    lease_id: str,
+    generation: int | None,
+    now: datetime.datetime,
+    *args: str,
+) -> None:
+    rule, change = _CHANGES[action]
+    lease = leases.get(session, lease_id, lock=True)
+    check_allowed(context, rule, lease)
+    check_generation(lease, generation)
+    store.save(session, lease, change(lease, *args, now), now, user_cause(context, action))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from climate_common import dates, microseconds, resource_types
 from climate_core import exceptions
 from climate_core.cloud import Cloud, flavors
-from climate_core.cloud import errors as cloud_errors
+from climate_core.cloud.errors import for_user, require_services
 from climate_core.concurrency import SearchBudget
 from climate_core.context import RequestContext
 from climate_core.db import forecast_reads
@@ -231,7 +231,7 @@ def read_server_demands(
     found: list[RunningServer] = []
     for number, (place, each) in enumerate(wanted.items()):
         field = f'{place}.flavorRef'
-        with cloud_errors.for_user(field):
+        with for_user(field):
             flavor = flavors.get(cloud.user(context), each['flavorRef'])
             if 'extra_specs' not in flavor:
                 # The user may read the flavor, but not its extra specs.
@@ -343,7 +343,7 @@ class PoolForecast:
         for resource_type in sorted(types):
             ours = [each for each in reservations if resource_type in list_demanded_types(each)]
             room, forecast = self._read_pool(resource_type)
-            with require_cloud():
+            with require_services():
                 found = (list_demands(room, each, resource_type) for each in ours)
                 wanted = [*itertools.chain.from_iterable(found)]
             check_servers(forecast, wanted, start, end, field)
@@ -378,7 +378,7 @@ class PoolForecast:
         if resource_type not in self._pools:
             if self.cloud is None:
                 raise exceptions.ServiceUnavailable('The capacity of the cloud is unknown.')
-            with require_cloud():
+            with require_services():
                 room = _CAPACITY_READERS[resource_type](self.cloud.service())
                 claims = read_future_demands(self.database, resource_type, room)
                 claims.pop(self.without or '', None)
@@ -388,14 +388,3 @@ class PoolForecast:
         room, forecast = self._pools[resource_type]
         forecast.budget = self.budget
         return room, forecast
-
-
-@contextlib.contextmanager
-def require_cloud() -> Iterator[None]:
-    """Raise ServiceUnavailable if the cloud does not answer."""
-    try:
-        yield
-    except exceptions.BadRequest:
-        raise
-    except cloud_errors.EXPECTED as exc:
-        raise exceptions.ServiceUnavailable(str(exc)) from exc

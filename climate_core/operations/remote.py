@@ -41,15 +41,19 @@ class Remote:
 
 
 def remote(
-    rule: str | None = None, *, writes: bool = False, reserves: bool = False
+    rule: str | None = None,
+    *,
+    for_operators: bool = False,
+    writes: bool = False,
+    reserves: bool = False,
 ) -> Callable[[F], F]:
-    """Serve a method of the operations on leases or feeds; see :class:`Remote`."""
-    return _mark(Remote(rule, writes=writes, reserves=reserves))
+    """Serve a method of operations by RPC; see :class:`Remote`."""
 
+    def decorate(method: F) -> F:
+        setattr(method, _ATTRIBUTE, Remote(rule, for_operators, writes, reserves))
+        return method
 
-def remote_for_operators(rule: str, *, writes: bool = False) -> Callable[[F], F]:
-    """Serve a method of the operations on units that belong to no project."""
-    return _mark(Remote(rule, for_operators=True, writes=writes))
+    return decorate
 
 
 def check_allowed(context: RequestContext, rule: str, lease: Lease) -> None:
@@ -73,11 +77,3 @@ def list_remote(operations: type) -> Iterator[tuple[str, Callable[..., Any], Rem
         how = getattr(method, _ATTRIBUTE, None)
         if how is not None:
             yield name, method, how
-
-
-def _mark(how: Remote) -> Callable[[F], F]:
-    def decorate(method: F) -> F:
-        setattr(method, _ATTRIBUTE, how)
-        return method
-
-    return decorate

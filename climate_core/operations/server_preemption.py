@@ -18,13 +18,13 @@ from climate_common.resource_types import SERVER
 from climate_core import exceptions
 from climate_core.calendar import search
 from climate_core.cloud import Cloud, errors, servers
+from climate_core.cloud.errors import require_services
 from climate_core.concurrency import SearchBudget
 from climate_core.db import forecast_reads, leases
 from climate_core.db.forecast_reads import PreemptibleServers
 from climate_core.lease import model, states
 from climate_core.lease.events import queue
 from climate_core.operations import pool_forecast
-from climate_core.operations.pool_forecast import require_cloud
 from climate_core.operations.services import Services
 from climate_core.plugins.common_pool.forecast import (
     MAX_SEARCH_STEPS,
@@ -138,7 +138,7 @@ class _PreemptionObstacles:
     """
 
     def __init__(self, cloud: Cloud, running: Sequence[PreemptibleServers]) -> None:
-        with require_cloud():
+        with require_services():
             self._conn = cloud.service()
         self._unchecked = {each.lease_id: each for each in running}
         projects = {each.project_id for each in running}
@@ -203,7 +203,7 @@ class _PoolSnapshot:
         period: tuple[datetime.datetime, datetime.datetime],
     ) -> None:
         database = services.database
-        with require_cloud():
+        with require_services():
             self._room = CommonHostCapacity(services.cloud.service())
         self._places = self._room.places
         self._start, self._end = map(microseconds.to_microseconds, period)

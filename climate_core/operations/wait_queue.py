@@ -12,7 +12,7 @@ import dataclasses
 import datetime
 import itertools
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from oslo_config import cfg
@@ -128,7 +128,7 @@ class WaitQueue:
         if not any(each.is_uncreated for each in events_queue.pending_reservations(lease)):
             return False
         try:
-            self._check_limits(lease)
+            self.check_limits(lease)
         except exceptions.LimitExceeded:
             # It is not granted, whatever preempted leases release.
             return False
@@ -205,7 +205,7 @@ class WaitQueue:
                 made = pool_forecast.find_unplaced(lease)
                 if made:
                     # A lease that is not granted must not block the capacity for other leases.
-                    self._check_limits(lease)
+                    self.check_limits(lease)
                 try:
                     expected.take(made, one.start, one.end)
                 except exceptions.NotEnough as exc:
@@ -236,65 +236,48 @@ class WaitQueue:
         pending = events_queue.pending_reservations(lease)
         return allocation.read_demands(self.services.plugins, pending)
 
-    def grant(
-        self,
-        lease: model.Lease,
-        status: str = states.LeaseStatus.WAITING,
-        opened: Collection[int] = (),
-        before_commit: Callable[[orm.Session], None] = lambda _session: None,
-    ) -> bool:
-        """Grant a lease; return whether it had this status until now.
+    def grant(self, lease: model.Lease) -> bool:
+        """Grant a queued lease; return whether it was queued until now.
 
-        :param opened: see :meth:`Calendar.allocate`
-        :param before_commit: called in the same transaction
         :raises climate_core.exceptions.ClimateError: it cannot be granted
         """
-        most = self._check_limits(lease)
-        return self.database.write(
-            self._write, lease.id, lease.project_id, most, status, opened, before_commit
-        )
+        return self.database.write(self.write_grant, lease, self.check_limits(lease))
 
-    def _check_limits(self, lease: model.Lease) -> limits.Amounts | None:
+    def check_limits(self, lease: model.Lease) -> limits.Amounts | None:
         """Check the limits of the project of a lease, see :meth:`.Quota.check_limits`."""
         amounts = self._amounts(lease)
-        holding = lease.with_reservations(
-            *(
-                dataclasses.replace(each, amounts=amounts[each.id])
-                for each in events_queue.pending_reservations(lease)
-            )
+        pending = (
+            dataclasses.replace(reservation, amounts=amounts[reservation.id])
+            for reservation in events_queue.pending_reservations(lease)
         )
-        return self.quota.check_limits(holding, lease)
+        return self.quota.check_limits(lease.with_reservations(*pending), lease)
 
-    def _write(
+    def write_grant(
         self,
         session: orm.Session,
-        lease_id: str,
-        project_id: str,
+        queued: model.Lease,
         most: limits.Amounts | None,
-        status: str,
-        opened: Collection[int],
-        before_commit: Callable[[orm.Session], None],
+        opened: Collection[int] = (),
     ) -> bool:
-        now = self.services.clock.now()
-        db_limits.lock_project(session, project_id, most)
-        lease = leases.find(session, lease_id, lock=True)
-        if lease is None or lease.status != status or events_queue.is_freeing(lease):
+        """Grant a lease; return whether it still had the status with which it was read.
+
+        :param most: what :meth:`check_limits` returned
+        :param opened: see :meth:`.Calendar.allocate`
+        :raises climate_core.exceptions.ClimateError: it cannot be granted
+        """
+        services, now = self.services, self.services.clock.now()
+        db_limits.lock_project(session, queued.project_id, most)
+        lease = leases.find(session, queued.id, lock=True)
+        if lease is None or lease.status != queued.status or events_queue.is_freeing(lease):
             return False
-        amounts = self._amounts(lease)
-        change = events_queue.grant_lease(
-            lease, amounts, now, self.services.conf.manager.before_start_seconds
-        )
-        db_limits.check_limits(session, project_id, limits.sum_amounts(change.lease.live), most)
+        before_start = services.conf.manager.before_start_seconds
+        change = events_queue.grant_lease(lease, self._amounts(lease), now, before_start)
+        adding = limits.sum_amounts(change.lease.live)
+        db_limits.check_limits(session, lease.project_id, adding, most)
         after = store.save(session, lease, change, now, _CAUSE)
-        allocation.allocate(
-            self.services,
-            self.services.calendar.transaction(session),
-            after,
-            self._read_demands(after),
-            now,
-            opened,
-        )
-        before_commit(session)
+        transaction = services.calendar.transaction(session)
+        demands = self._read_demands(after)
+        allocation.allocate(services, transaction, after, demands, now, opened)
         signal(session, due_events.DUE)
         LOG.info('Lease %s is granted and leaves the queue', lease.id)
         return True

@@ -11,7 +11,6 @@ no longer needed, whatever became of the lease.
 import contextlib
 import dataclasses
 import datetime
-import functools
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -26,7 +25,7 @@ from climate_core import exceptions
 from climate_core.cloud import Cloud, errors
 from climate_core.cloud.connections import Connection
 from climate_core.db.engine import Clock, Database
-from climate_core.lease import model, states
+from climate_core.lease import limits, model
 from climate_core.lease.events import queue
 from climate_core.operations.allocation import count_shortage
 from climate_core.operations.draft import Draft
@@ -243,12 +242,18 @@ def grant(queue: WaitQueue, lease: model.Lease, evacuated: Sequence[int]) -> Non
     :raises climate_core.exceptions.ClimateError: its project exceeds its limits by now, or the
         hosts that are to be added to them were allocated to other leases
     """
-    queue.grant(
-        lease,
-        states.LeaseStatus.IN_PROGRESS,
-        evacuated,
-        functools.partial(shared_hosts.complete_evacuation, emptied=evacuated, lease_id=lease.id),
-    )
+    queue.database.write(_write_grant, queue, lease, queue.check_limits(lease), evacuated)
+
+
+def _write_grant(
+    session: orm.Session,
+    queue: WaitQueue,
+    lease: model.Lease,
+    most: limits.Amounts | None,
+    evacuated: Sequence[int],
+) -> None:
+    if queue.write_grant(session, lease, most, evacuated):
+        shared_hosts.complete_evacuation(session, emptied=evacuated, lease_id=lease.id)
 
 
 class _EvacuationPass:

@@ -121,7 +121,7 @@ class InstantEvacuation:
             raise exceptions.Permanent('They were not empty in time.')
         if answer == 'transient':
             raise exceptions.Transient('Nova is away.')
-        self._world.operations.queue.grant(lease, states.LeaseStatus.IN_PROGRESS)
+        self._world.operations.queue.grant(lease)
         return None
 
 
