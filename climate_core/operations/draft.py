@@ -6,14 +6,13 @@ Nothing is written.
 
 import dataclasses
 import datetime
-import sys
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from oslo_config import cfg
 
-from climate_common import limits, resource_types
+from climate_common import resource_types
 from climate_core import exceptions, packages
 from climate_core.cloud import Cloud
 from climate_core.cloud import errors as cloud_errors
@@ -21,9 +20,9 @@ from climate_core.cloud.services import Lookups, TooManyLookups
 from climate_core.concurrency import check_deadline
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
-from climate_core.lease.limits import check_reservations
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, LeaseRequest, prefix_field
 from climate_core.lease.states import LeaseKind
+from climate_core.operations.quota import ReservationBudget
 from climate_core.plugins import resource_spec
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.plugins.capabilities import Specified
@@ -197,62 +196,6 @@ class _HeldReservations:
         return bool(each.unit_kind or each.group) and each.id in self._found
 
 
-class _Budget:
-    """Count the reservations that a request adds to a lease, and the bytes that it stores then.
-
-    :param most: the maximum number of reservations of a lease
-    """
-
-    def __init__(self, lease: model.Lease | None, most: int) -> None:
-        present = () if lease is None else lease.reservations
-        self._bytes = limits.LEASE_BYTES - _stored_bytes(present)
-        self._most, self._count = most, 0 if lease is None else len(lease.live)
-        self.is_exceeded = False
-
-    def take(self, new: model.Reservation) -> None:
-        """Count a new reservation.
-
-        :raises climate_core.exceptions.BadRequest: the maximum is exceeded
-        """
-        self._count += 1
-        self.is_exceeded = self._count > self._most
-        check_reservations(self._count, self._most)
-        try:
-            self._bytes -= _stored_bytes([new], max(self._bytes, 0))
-        except ValueError as exc:
-            self.is_exceeded = True
-            raise _too_large() from exc
-
-
-def check_stored_bytes(before: model.Lease, after: model.Lease) -> None:
-    """Check the bytes that the reservations of a lease store after a change.
-
-    :raises climate_core.exceptions.BadRequest: they increase, and exceed the maximum
-    """
-    old = {each.id: each.params for each in before.reservations}
-    if all(each.params == old.get(each.id) for each in after.reservations):
-        return
-    stored = _stored_bytes(after.reservations)
-    if stored > limits.LEASE_BYTES and stored > _stored_bytes(before.reservations):
-        raise _too_large()
-
-
-def _stored_bytes(reservations: Iterable[model.Reservation], most: int = sys.maxsize) -> int:
-    """Count the bytes of JSON that reservations store.
-
-    :raises ValueError: one of them has more than ``most``
-    """
-    return sum(len(limits.encode(each.params, most)) for each in reservations)
-
-
-def _too_large() -> exceptions.BadRequest:
-    return exceptions.BadRequest(
-        f'reservations: must store at most {limits.LEASE_BYTES} bytes in one lease. Ask for fewer '
-        'of them, with less metadata or fewer block devices, or use several leases.',
-        field='reservations',
-    )
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reserver:
     """Make the reservations of a request, or find them in the present lease.
@@ -302,7 +245,7 @@ class Reserver:
         held = _HeldReservations(self.plugins, self.present)
         items: dict[model.ResourceKey, Item] = {}
         found: list[model.Reservation] = []
-        budget = _Budget(self.present, self.conf.limits.reservations_per_lease)
+        budget = ReservationBudget(self.present, self.conf.limits.reservations_per_lease)
         for place, values in enumerate(listed):
             check_deadline()
             where = f'{field}[{place}]' if field else ''

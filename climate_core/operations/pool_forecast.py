@@ -10,8 +10,8 @@ import contextlib
 import dataclasses
 import datetime
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from climate_common import dates, microseconds, resource_types
 from climate_core import exceptions
@@ -31,17 +31,19 @@ from climate_core.plugins.common_pool.forecast import (
     Forecast,
     FutureDemand,
     NotExpected,
-    Nouns,
     Release,
 )
-from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
+from climate_core.plugins.common_pool.server_placement import RunningServer
 from climate_core.plugins.server import host_capacity
 from climate_core.plugins.server.host_capacity import CommonHostCapacity
 from climate_core.plugins.volume.backend_capacity import BackendCapacity
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
+#: The capacity of the common pool that is free now for the resources of a type.
+PoolCapacity = CommonHostCapacity | BackendCapacity
+_CAPACITY_READERS: Final[dict[str, type[PoolCapacity]]] = {
+    resource_types.SERVER: CommonHostCapacity,
+    resource_types.VOLUME: BackendCapacity,
+}
 #: How far ahead the forecast searches for a later start.
 _SEARCH_AHEAD: Final = datetime.timedelta(days=30)
 #: How long a preempted server is expected to take to leave its host.
@@ -50,43 +52,15 @@ PREEMPTION_TIME: Final = datetime.timedelta(minutes=5)
 _FREEING_ACTIONS: Final = frozenset({'delete', 'shelve', 'create_image'})
 
 
-class PoolCapacity(Protocol):
-    """The capacity that is free now for the resources of one type."""
-
-    @property
-    def nouns(self) -> Nouns:
-        """Return the nouns for messages to users."""
-
-    @property
-    def hosts(self) -> Sequence[TargetHost]:
-        """Return the hosts with free capacity, for all demands that were read."""
-
-    @property
-    def places(self) -> Mapping[str, str]:
-        """Return the host of each present resource by its id, as far as it is known."""
-
-    def demand(
-        self, name: str, params: Mapping[str, object], amounts: Mapping[str, int]
-    ) -> RunningServer:
-        """Return the demand of a resource that is to be created for a reservation.
-
-        :param name: its id in the forecast
-        :raises climate_core.exceptions.BadRequest: the demand is not known
-        """
-
-    def released(self, amounts: Mapping[str, int]) -> Mapping[str, int]:
-        """Return the capacity that a resource of these amounts releases."""
-
-
 def read_demand(
-    room: PoolCapacity, name: str, wanted: Reservation | forecast_reads.PlannedResource
+    pool: PoolCapacity, name: str, wanted: Reservation | forecast_reads.PlannedResource
 ) -> RunningServer:
     """Return the demand of a reservation, also of a queued lease, which holds nothing.
 
     :param name: its id in the forecast
     """
     held = wanted.amounts or wanted.params.get(model.HOLDS) or {}
-    return room.demand(name, wanted.params, held)
+    return pool.demand(name, wanted.params, held)
 
 
 def list_demanded_types(reservation: Reservation) -> set[str]:
@@ -96,14 +70,14 @@ def list_demanded_types(reservation: Reservation) -> set[str]:
 
 
 def list_demands(
-    room: PoolCapacity, reservation: Reservation, resource_type: str
+    pool: PoolCapacity, reservation: Reservation, resource_type: str
 ) -> list[RunningServer]:
     """Return the demands of a reservation for resources of a type: its own, or of its stack.
 
     :raises climate_core.exceptions.BadRequest: the content of the stack is not known
     """
     if reservation.parts is None:
-        return [read_demand(room, reservation.id, reservation)]
+        return [read_demand(pool, reservation.id, reservation)]
     inside = reservation.parts.get(resource_type, ())
     unknown = next((each[model.UNKNOWN] for each in inside if model.UNKNOWN in each), None)
     if unknown is not None:
@@ -113,11 +87,11 @@ def list_demands(
             'of the kind immediate.',
             field='template',
         )
-    return [room.demand(f'{reservation.id}.{n}', each, {}) for n, each in enumerate(inside)]
+    return [pool.demand(f'{reservation.id}.{n}', each, {}) for n, each in enumerate(inside)]
 
 
 def read_future_demands(
-    database: Database, resource_type: str, room: PoolCapacity
+    database: Database, resource_type: str, pool: PoolCapacity
 ) -> dict[str, FutureDemand]:
     """Return the demands of resources to be created or woken again, by the ids of their leases."""
     found = {}
@@ -126,9 +100,9 @@ def read_future_demands(
         for number, each in enumerate(wanted):
             # An unknown demand, as of a deleted flavor, cannot be counted.
             with contextlib.suppress(exceptions.BadRequest):
-                if each.resource_id not in room.places:
+                if each.resource_id not in pool.places:
                     name = f'{lease_id}.{number}'
-                    servers.append(read_demand(room, name, each))
+                    servers.append(read_demand(pool, name, each))
         if servers:
             start, end = (
                 microseconds.to_microseconds(wanted[0].start),
@@ -138,9 +112,9 @@ def read_future_demands(
     return found
 
 
-def read_releases(database: Database, resource_type: str, room: PoolCapacity) -> list[Release]:
+def read_releases(database: Database, resource_type: str, pool: PoolCapacity) -> list[Release]:
     """Return the capacity that leases release: at their ends, or when they are preempted."""
-    places = room.places
+    places = pool.places
     if not places:
         return []
     return [
@@ -149,7 +123,7 @@ def read_releases(database: Database, resource_type: str, room: PoolCapacity) ->
                 end.at if end.given_up_at is None else end.given_up_at + PREEMPTION_TIME
             ),
             host=places[end.resource_id],
-            amounts=room.released(end.amounts),
+            amounts=pool.released(end.amounts),
         )
         for end in database.read(forecast_reads.read_ends, resource_type)
         if end.resource_id in places
@@ -291,12 +265,6 @@ def find_server_windows(
         yield microseconds.from_microseconds(start), microseconds.from_microseconds(end)
 
 
-_CAPACITY_READERS: Final[Mapping[str, Callable[['connections.Connection'], PoolCapacity]]] = {
-    resource_types.SERVER: CommonHostCapacity,
-    resource_types.VOLUME: BackendCapacity,
-}
-
-
 @dataclasses.dataclass
 class PoolForecast:
     """The forecast for the common pool, as it is now; read when it is needed.
@@ -342,9 +310,9 @@ class PoolForecast:
         types = {one for each in reservations for one in list_demanded_types(each)}
         for resource_type in sorted(types):
             ours = [each for each in reservations if resource_type in list_demanded_types(each)]
-            room, forecast = self._read_pool(resource_type)
+            pool, forecast = self._read_pool(resource_type)
             with require_services():
-                found = (list_demands(room, each, resource_type) for each in ours)
+                found = (list_demands(pool, each, resource_type) for each in ours)
                 wanted = [*itertools.chain.from_iterable(found)]
             check_servers(forecast, wanted, start, end, field)
             taken.append((forecast, FutureDemand(start=first, end=last, servers=wanted)))
@@ -379,12 +347,12 @@ class PoolForecast:
             if self.cloud is None:
                 raise exceptions.ServiceUnavailable('The capacity of the cloud is unknown.')
             with require_services():
-                room = _CAPACITY_READERS[resource_type](self.cloud.service())
-                claims = read_future_demands(self.database, resource_type, room)
+                pool = _CAPACITY_READERS[resource_type](self.cloud.service())
+                claims = read_future_demands(self.database, resource_type, pool)
                 claims.pop(self.without or '', None)
-                releases = read_releases(self.database, resource_type, room)
+                releases = read_releases(self.database, resource_type, pool)
             taken = [] if self.alone else claims.values()
-            self._pools[resource_type] = room, Forecast(room.hosts, releases, taken, room.nouns)
-        room, forecast = self._pools[resource_type]
+            self._pools[resource_type] = pool, Forecast(pool.hosts, releases, taken, pool.nouns)
+        pool, forecast = self._pools[resource_type]
         forecast.budget = self.budget
-        return room, forecast
+        return pool, forecast

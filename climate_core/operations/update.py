@@ -32,9 +32,9 @@ from climate_core.lease.request import prefix_field
 from climate_core.lease.transitions import Change
 from climate_core.lease.webhook import DEFAULT_RULES
 from climate_core.operations.allocation import read_demands, remaining_period
-from climate_core.operations.draft import check_owner, check_stored_bytes
+from climate_core.operations.draft import check_owner
 from climate_core.operations.pool_forecast import PoolForecast
-from climate_core.operations.quota import Quota, count_added
+from climate_core.operations.quota import Quota, check_stored_bytes, count_added
 from climate_core.operations.remote import check_allowed, check_generation
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, closed_units
