@@ -191,22 +191,12 @@ class LeaseOperations:
         *args: str,
     ) -> None:
         """Write a change of a lease that needs no more than one transaction."""
-        now = self.services.clock.now()
-        write = self.services.database.write
-        write(_write_change, context, action, lease_id, generation, now, *args)
+        (rule, change), now = _CHANGES[action], self.services.clock.now()
 
+        def write(session: orm.Session) -> None:
+            lease = leases.get(session, lease_id, lock=True)
+            check_allowed(context, rule, lease)
+            check_generation(lease, generation)
+            store.save(session, lease, change(lease, *args, now), now, user_cause(context, action))
 
-def _write_change(
-    session: orm.Session,
-    context: RequestContext,
-    action: str,
-    lease_id: str,
-    generation: int | None,
-    now: datetime.datetime,
-    *args: str,
-) -> None:
-    rule, change = _CHANGES[action]
-    lease = leases.get(session, lease_id, lock=True)
-    check_allowed(context, rule, lease)
-    check_generation(lease, generation)
-    store.save(session, lease, change(lease, *args, now), now, user_cause(context, action))
+        self.services.database.write(write)
