@@ -70,10 +70,10 @@ def dry_run_create(
         if any(isinstance(each, exceptions.NotEnough) for each in errors.found[expected:]):
             draft = _preempt_servers(creator, draft, errors, expected)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
-    asked, lease = draft.request, draft.lease
+    lease_request, lease = draft.request, draft.lease
     start, end = lease.start_date, lease.end_date
-    if asked is not None and not draft.preempted:
-        start, end = asked.start, asked.end
+    if lease_request is not None and not draft.preempted:
+        start, end = lease_request.start, lease_request.end
     return {
         'granted': not errors.found,
         'waits': bool(draft.wait_reason) or _would_wait(creator.planner, draft, errors),
@@ -207,12 +207,12 @@ def _read_period(
     last = request.end_after(earliest, _MAX_PERIOD, 'from')
     to = values.get('to')
     if length > _MAX_PERIOD:
-        told = f'duration: must be {_MAX_PERIOD.days} days at most.'
-        raise exceptions.InvalidDuration(told, field='duration')
+        message = f'duration: must be {_MAX_PERIOD.days} days at most.'
+        raise exceptions.InvalidDuration(message, field='duration')
     if not to:
         if length > _DEFAULT_PERIOD:
-            told = f'duration: must be {_DEFAULT_PERIOD.days} days at most if to is not given.'
-            raise exceptions.InvalidDuration(told, field='duration')
+            message = f'duration: must be {_DEFAULT_PERIOD.days} days at most if to is not given.'
+            raise exceptions.InvalidDuration(message, field='duration')
         return earliest, earliest + _DEFAULT_PERIOD
     latest, first = request.read_date(to, now, 'to'), earliest + length
     if not first <= latest <= last:
@@ -236,8 +236,8 @@ def _read_servers(
                 'expected to find room. Ask for the two one after the other.',
                 field=f'reservations[{number}]',
             )
-    asked = {f'reservations[{n}].server': each['server'] for n, each in enumerate(wanted)}
-    return pool_forecast.read_server_demands(cloud, context, asked)
+    servers = {f'reservations[{n}].server': each['server'] for n, each in enumerate(wanted)}
+    return pool_forecast.read_server_demands(cloud, context, servers)
 
 
 def _serialize_window(start: datetime, end: datetime, *, guaranteed: bool) -> dict[str, Any]:

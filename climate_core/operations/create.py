@@ -178,15 +178,21 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             with errors.collected():
                 request.check_repeated_request(present, digests)
             return Draft(present, (), now, present)
-        asked = request.read_lease_request(values, now, self._rules(), errors, new=present is None)
+        lease_request = request.read_lease_request(
+            values, now, self._rules(), errors, new=present is None
+        )
         if present is not None:
             with errors.collected():
-                idempotency.check_same_lease(asked, present, context.project_id)
+                idempotency.check_same_lease(lease_request, present, context.project_id)
             if present.project_id != context.project_id:
                 # Nothing of the lease of another project may be shown.
-                return Draft(present, (), now, present, request=asked)
+                return Draft(present, (), now, present, request=lease_request)
         lease_id = chosen or uuidutils.generate_uuid()
-        dated = (present.kind, present.start_date) if present else (asked.kind, asked.start)
+        dated = (
+            (present.kind, present.start_date)
+            if present
+            else (lease_request.kind, lease_request.start)
+        )
         is_now = creates_now(*dated, now)
         reserver = Reserver(self.services.plugins, context, lease_id, now, conf, present, is_now)
         with idempotency.detect_lease_appeared(database, lease_id, present):
@@ -197,15 +203,15 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             after = present
             with errors.collected():
                 after = changes.add_reservations(present, new, now).lease
-            return Draft(after, items, now, present, found, asked)
+            return Draft(after, items, now, present, found, lease_request)
         kind: str = states.LeaseKind.IMMEDIATE
         # If all reservations are rejected, whether they suit the kind is not known.
         if items or not errors.found or not values.get('reservations'):
-            kind = errors.get(kind, choose_kind, asked.kind, items)
+            kind = errors.get(kind, choose_kind, lease_request.kind, items)
         items = fit_items(kind, items)
         lease = changes.new_lease(
             lease_id,
-            asked,
+            lease_request,
             digests[0] if digests else None,
             context,
             [each.reservation for each in items],
@@ -214,7 +220,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             self.quota.external.on_end,
             kind,
         )
-        return Draft(lease, items, now, request=asked)
+        return Draft(lease, items, now, request=lease_request)
 
     def read_reservation(
         self,
@@ -275,7 +281,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
     ) -> model.Lease:
         """Record the resource that a service has created for a reservation.
 
-        So its limits, usage and end are known although the manager that asked for it died.
+        So its limits, usage and end are known although the manager that requested it died.
 
         :raises climate_core.exceptions.InvalidState: the reservation has another resource
         """

@@ -232,11 +232,11 @@ class Reserver:
             with Lookups(most).used():
                 return self._reserve_each(listed, errors, field)
         except TooManyLookups:
-            told = (
+            message = (
                 f'reservations: checking them needs more than {most} requests to other services, '
                 'which is the maximum. Split the request, or use equal flavors and images.'
             )
-            errors.add(exceptions.BadRequest(told, field='reservations'))
+            errors.add(exceptions.BadRequest(message, field='reservations'))
             return (), ()
 
     def _reserve_each(
@@ -254,8 +254,8 @@ class Reserver:
                     if resource_spec.MADE_FOR in values:
                         # It joins alone, as a service asks for it.
                         resource_spec.check_made_for(self.context, None if where else self.present)
-                    asked = self._find_or_claim(values, held)
-                for new in asked:
+                    reservations = self._find_or_claim(values, held)
+                for new in reservations:
                     if new in held:
                         held.note(new)
                         found.append(new)
@@ -401,48 +401,48 @@ def creates_now(kind: str | None, start: datetime.datetime, now: datetime.dateti
     return kind != LeaseKind.RETRY and (kind != LeaseKind.SCHEDULED or start <= now)
 
 
-def choose_kind(asked: str | None, items: Sequence[Item]) -> str:
+def choose_kind(kind: str | None, items: Sequence[Item]) -> str:
     """Return the kind of a lease.
 
-    :param asked: the kind of the request; None: ``scheduled`` if the calendar allocates all of its
+    :param kind: the kind of the request; None: ``scheduled`` if the calendar allocates all of its
         items, else ``immediate``
     :param items: the items of the request
     :raises climate_core.exceptions.BadRequest: a lease of that kind cannot have these resources
     """
     made = [each for each in items if each.reservation.group]
     held = [each for each in items if each.reservation.unit_kind is None and each not in made]
-    if asked is None:
+    if kind is None:
         return LeaseKind.SCHEDULED if items and not (held or made) else LeaseKind.IMMEDIATE
-    if asked not in _CALENDAR_KINDS:
-        return asked
-    if asked == LeaseKind.SCHEDULED:
+    if kind not in _CALENDAR_KINDS:
+        return kind
+    if kind == LeaseKind.SCHEDULED:
         stacks = [each for each in held if each.reservation.parts is not None]
         _check_stacks(stacks)
         held = [each for each in held if each not in stacks]
     types = [each.reservation.resource_type for each in items]
-    if asked == LeaseKind.BEST_EFFORT and not may_be_best_effort(types):
+    if kind == LeaseKind.BEST_EFFORT and not may_be_best_effort(types):
         raise exceptions.BadRequest(
             'A lease of the kind best_effort must ask for hosts, in one reservation, and for '
             'nothing else.',
             field='kind',
         )
     if not items:
-        retry = asked == LeaseKind.RETRY
+        retry = kind == LeaseKind.RETRY
         may_be_made = 'servers or volumes' if retry else 'servers, volumes or stacks'
         raise exceptions.BadRequest(
-            f'A lease of the kind {asked} must ask for hosts, capacity, floating IPs or '
+            f'A lease of the kind {kind} must ask for hosts, capacity, floating IPs or '
             f'networks, or for {may_be_made} that are made for it.',
             field='kind',
         )
     if held:
-        _reject_held(held[0], asked)
-    if made and asked == LeaseKind.RETRY and len(made) < len(items):
+        _reject_held(held[0], kind)
+    if made and kind == LeaseKind.RETRY and len(made) < len(items):
         raise exceptions.BadRequest(
             f'{made[0].field}: what is made for a lease can be in one of the kind immediate or '
             'scheduled, or retry if all of it is made.',
             field='kind',
         )
-    return asked
+    return kind
 
 
 def fit_items(kind: str, items: Sequence[Item]) -> tuple[Item, ...]:

@@ -211,12 +211,12 @@ def read_server_demands(
                 # The user may read the flavor, but not its extra specs.
                 flavor = flavors.get(cloud.service(), each['flavorRef'])
         try:
-            one = host_capacity.demand_of_flavor(flavor, each)
+            server = host_capacity.demand_of_flavor(flavor, each)
         except exceptions.BadRequest as exc:
-            told = exc.message.removeprefix('flavor_id: ')
-            raise exceptions.BadRequest(f'{field}: {told}', field=field) from exc
+            message = exc.message.removeprefix('flavor_id: ')
+            raise exceptions.BadRequest(f'{field}: {message}', field=field) from exc
         count = each.get('count', 1)
-        found += [dataclasses.replace(one, id=f'{number}.{n}') for n in range(count)]
+        found += [dataclasses.replace(server, id=f'{number}.{n}') for n in range(count)]
     return found
 
 
@@ -239,11 +239,11 @@ def check_servers(
         ahead = last + microseconds.delta_to_microseconds(_SEARCH_AHEAD)
         windows = forecast.windows(servers, last - first, first, ahead)
         later = next((microseconds.from_microseconds(each) for each, _ in windows), None)
-        told = f'{field}: {exc}'
+        message = f'{field}: {exc}'
         if later is None:
-            raise exceptions.NotEnough(told, field) from exc
-        told += f' It would do from {dates.sentence(later)} on.'
-        raise exceptions.NotEnough(told, field, dates.serialize(later)) from exc
+            raise exceptions.NotEnough(message, field) from exc
+        message += f' It would do from {dates.sentence(later)} on.'
+        raise exceptions.NotEnough(message, field, dates.serialize(later)) from exc
 
 
 def find_server_windows(
@@ -307,7 +307,7 @@ class PoolForecast:
         """
         first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
         taken: list[tuple[Forecast, FutureDemand]] = []
-        types = {one for each in reservations for one in list_demanded_types(each)}
+        types = {name for each in reservations for name in list_demanded_types(each)}
         for resource_type in sorted(types):
             ours = [each for each in reservations if resource_type in list_demanded_types(each)]
             pool, forecast = self._read_pool(resource_type)

@@ -57,11 +57,11 @@ class Preemption:
         """
         lease, plugins = draft.lease, self.services.plugins
         if lease.kind not in _KINDS:
-            told = (
+            message = (
                 'A preemptible lease must be of the kind immediate or scheduled, not '
                 f'{lease.kind}.'
             )
-            errors.add(exceptions.BadRequest(told, field='preemptible'))
+            errors.add(exceptions.BadRequest(message, field='preemptible'))
             return
         held = [
             e
@@ -71,11 +71,11 @@ class Preemption:
         mixed = len({each.unit_kind is None for each in lease.live}) > 1
         if held or mixed or not lease.reservations:
             field = (held[0].field if held else '') or 'preemptible'
-            told = (
+            message = (
                 f'{field}: a preemptible lease must have hosts or capacity, or servers, and '
                 'nothing that cannot be given up.'
             )
-            errors.add(exceptions.BadRequest(told, field=field))
+            errors.add(exceptions.BadRequest(message, field=field))
 
     def find(self, draft: Draft) -> PreemptionChoice | None:
         """Find the leases without whose allocations there is capacity for a draft.
@@ -109,11 +109,11 @@ class Preemption:
         """
         if draft.before is not None:
             return None
-        lease, asked = draft.lease, draft.request
+        lease, request = draft.lease, draft.request
         # An immediate lease is granted now, and ends at its end date whatever Nova finds then.
         may_end_later = lease.kind != states.LeaseKind.IMMEDIATE
-        if may_end_later and asked is not None and asked.lasts is not None:
-            lease = dataclasses.replace(lease, duration=round(asked.lasts.total_seconds()))
+        if may_end_later and request is not None and request.lasts is not None:
+            lease = dataclasses.replace(lease, duration=round(request.lasts.total_seconds()))
         choice = self.servers.find(lease, draft.now)
         if choice is None:
             return None
@@ -191,7 +191,7 @@ class Preemption:
 
     def _shift_after_notice(self, draft: Draft) -> model.Lease:
         """Return the lease; it starts when active leases can have released their allocations."""
-        lease, asked = draft.lease, draft.request
+        lease, request = draft.lease, draft.request
         cleaned = (
             plugin.cleaning(reservation)
             for plugin in self.services.plugins.values()
@@ -202,7 +202,7 @@ class Preemption:
         start = draft.now + self._notice() + max(cleaned, default=_NO_TIME)
         if start <= lease.start_date:
             return lease
-        lasts = asked.lasts if asked is not None else None
+        lasts = request.lasts if request is not None else None
         end = lease.end_date if lasts is None else start + lasts
         return schedule.shift_period(lease, start, end, draft.now)
 

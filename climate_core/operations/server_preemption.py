@@ -167,12 +167,12 @@ class _PreemptionObstacles:
                 found |= dict.fromkeys((each.lease_id for each in unknown), project_id)
         return {*found}
 
-    def _is_preemptible(self, one: PreemptibleServers, is_chosen: bool = True) -> bool:
-        del self._unchecked[one.lease_id]
-        self._counts[one.project_id] += 1
-        share = self._shares[one.project_id]
+    def _is_preemptible(self, lease: PreemptibleServers, is_chosen: bool = True) -> bool:
+        del self._unchecked[lease.lease_id]
+        self._counts[lease.project_id] += 1
+        share = self._shares[lease.project_id]
         try:
-            for server_id in one.servers:
+            for server_id in lease.servers:
                 share.spend()
                 if shelving.find_obstacle(servers.get(self._conn, server_id)):
                     return False
@@ -183,7 +183,7 @@ class _PreemptionObstacles:
             raise exceptions.ServiceUnavailable(str(exc)) from exc
         if is_chosen:
             # A successful check is free.
-            share.left += len(one.servers)
+            share.left += len(lease.servers)
         return True
 
 
@@ -204,15 +204,15 @@ class _PoolSnapshot:
     ) -> None:
         database = services.database
         with require_services():
-            self._room = CommonHostCapacity(services.cloud.service())
-        self._places = self._room.places
+            self._pool = CommonHostCapacity(services.cloud.service())
+        self._places = self._pool.places
         self._start, self._end = map(microseconds.to_microseconds, period)
-        self._releases = pool_forecast.read_releases(database, SERVER, self._room)
-        self._claims = pool_forecast.read_future_demands(database, SERVER, self._room)
+        self._releases = pool_forecast.read_releases(database, SERVER, self._pool)
+        self._claims = pool_forecast.read_future_demands(database, SERVER, self._pool)
         self._claims.pop(lease.id, None)
         # Servers that are present need no further capacity.
         wanted = [each for each in _find_servers(lease) if each.resource_id not in self._places]
-        self._asked = self._demand(wanted)
+        self._requested = self._demand(wanted)
         waiting = [each.id for each in database.read(leases.read_queue) if each.needs_forecast]
         first = database.read(leases.read_waiting, waiting[:_MAX_LEASES_AHEAD])
         self._ahead: list[FutureDemand] = []
@@ -235,13 +235,13 @@ class _PoolSnapshot:
         """Return whether a budget is spent: sets may have been rejected without a full check."""
         return min(self.budget.left, self.claim_budget.left) <= 0
 
-    def knows(self, one: PreemptibleServers) -> bool:
+    def knows(self, lease: PreemptibleServers) -> bool:
         """Return whether it is known what a lease would release."""
-        return not one.runs or all(each in self._places for each in one.servers)
+        return not lease.runs or all(each in self._places for each in lease.servers)
 
     def is_enough_now(self) -> bool:
         """Return whether there is sufficient capacity now, whatever is expected later."""
-        return _fits(Forecast(self._room.hosts), self._asked)
+        return _fits(Forecast(self._pool.hosts), self._requested)
 
     def is_enough(self, some: Sequence[PreemptibleServers]) -> bool:
         """Return whether there is capacity without some leases, after earlier queued leases.
@@ -249,22 +249,22 @@ class _PoolSnapshot:
         :returns: False, too, if a budget is spent
         """
         # A forecast reads all hosts.
-        cost = len(self._room.hosts) + len(self._asked.servers)
+        cost = len(self._pool.hosts) + len(self._requested.servers)
         if self.is_cut_short or not self.budget.spend(cost):
             return False
         freed = (
-            Release(at=self._start, host=self._places[each], amounts=self._room.released(amounts))
-            for one in some
-            if one.runs
-            for each, amounts in one.servers.items()
+            Release(at=self._start, host=self._places[each], amounts=self._pool.released(amounts))
+            for lease in some
+            if lease.runs
+            for each, amounts in lease.servers.items()
         )
         without = {each.lease_id for each in some}
         claims = [each for lease_id, each in self._claims.items() if lease_id not in without]
         releases = [*self._releases, *freed]
-        forecast = Forecast(self._room.hosts, releases, [*self._ahead, *claims])
+        forecast = Forecast(self._pool.hosts, releases, [*self._ahead, *claims])
         # Each set places all claims again.
         forecast.budget, forecast.claim_budget = self.budget, self.claim_budget
-        return _fits(forecast, self._asked)
+        return _fits(forecast, self._requested)
 
     def choose_fewest(self, candidates: Sequence[PreemptibleServers]) -> list[PreemptibleServers]:
         """Choose the fewest leases without which the capacity is sufficient.
@@ -278,7 +278,7 @@ class _PoolSnapshot:
         )
 
     def _demand(self, wanted: Iterable[model.Reservation]) -> FutureDemand:
-        found = [pool_forecast.read_demand(self._room, each.id, each) for each in wanted]
+        found = [pool_forecast.read_demand(self._pool, each.id, each) for each in wanted]
         return FutureDemand(start=self._start, end=self._end, servers=found)
 
 
@@ -307,9 +307,9 @@ def _choose(
         chosen = []
 
 
-def _fits(forecast: Forecast, asked: FutureDemand) -> bool:
+def _fits(forecast: Forecast, demand: FutureDemand) -> bool:
     try:
-        forecast.check(asked)
+        forecast.check(demand)
     except NotExpected:
         return False
     return True

@@ -115,8 +115,8 @@ class WaitQueue:
         present = self.database.read(leases.find, lease.id, parts=())
         if present is None or present.status != states.LeaseStatus.WAITING:
             return None
-        told = tried.refused.get(lease.id) or present.status_reason
-        return PollAgain(interval, PREEMPTS if self._preempt(lease) else told)
+        reason = tried.refused.get(lease.id) or present.status_reason
+        return PollAgain(interval, PREEMPTS if self._preempt(lease) else reason)
 
     def _preempt(self, lease: model.Lease) -> bool:
         """Preempt leases for a lease that was not granted; return whether that succeeds.
@@ -192,27 +192,27 @@ class WaitQueue:
     ) -> dict[str, QueuedRequest]:
         now, demands = self.services.clock.now(), {}
         turns = {lease_id: turn for turn, lease_id in enumerate(done.lease_ids)}
-        expected = pool_forecast.PoolForecast(self.database, self.services.cloud)
+        forecast = pool_forecast.PoolForecast(self.database, self.services.cloud)
         # Each project has the same share of what the searches of a pass may cost.
         projects = {each.project_id for each in waiting if pool_forecast.find_unplaced(each)}
         budgets = {each: SearchBudget(MAX_SEARCH_STEPS // len(projects)) for each in projects}
         for lease in waiting:
-            expected.budget = budgets.get(lease.project_id, expected.budget)
+            forecast.budget = budgets.get(lease.project_id, forecast.budget)
             with self._refused(lease.id, done.refused):
-                one = self._read_demand(lease, now, turns[lease.id])
-                if one.start >= one.end or events_queue.is_freeing(lease):
+                demand = self._read_demand(lease, now, turns[lease.id])
+                if demand.start >= demand.end or events_queue.is_freeing(lease):
                     continue
-                made = pool_forecast.find_unplaced(lease)
-                if made:
+                unplaced = pool_forecast.find_unplaced(lease)
+                if unplaced:
                     # A lease that is not granted must not block the capacity for other leases.
                     self.check_limits(lease)
                 try:
-                    expected.take(made, one.start, one.end)
+                    forecast.take(unplaced, demand.start, demand.end)
                 except exceptions.NotEnough as exc:
-                    if one.latest:
-                        expected.keep(made, one.start, one.end, exc.available_from)
+                    if demand.latest:
+                        forecast.keep(unplaced, demand.start, demand.end, exc.available_from)
                     raise
-                demands[lease.id] = one
+                demands[lease.id] = demand
         return demands
 
     def _read_demand(self, lease: model.Lease, now: datetime.datetime, turn: int) -> QueuedRequest:
