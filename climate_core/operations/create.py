@@ -42,10 +42,11 @@ from climate_core.operations.draft import (
     find_held,
     fit_items,
 )
-from climate_core.operations.preemption import PREEMPTS, Preemption
+from climate_core.operations.preemption import Preemption
 from climate_core.operations.provisioning import OwnerTrusts, Provisioned, Provisioner
 from climate_core.operations.quota import Quota
 from climate_core.operations.remote import check_allowed, check_generation, remote
+from climate_core.operations.server_preemption import PREEMPTS
 from climate_core.operations.services import EvacuationPlanner, Services
 from climate_core.plugins import resource_spec
 from climate_core.plugins.capabilities import Specified

@@ -25,9 +25,8 @@ from climate_core.lease import model, states
 from climate_core.lease.events import preemption, schedule
 from climate_core.lease.history import Cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
-from climate_core.operations import allocation
+from climate_core.operations import allocation, server_preemption
 from climate_core.operations.draft import Draft, PreemptionChoice
-from climate_core.operations.server_preemption import ServerPreemption
 from climate_core.operations.services import Services
 from climate_core.plugins import capabilities
 
@@ -37,8 +36,6 @@ _CAUSE: Final = Cause('lease.preempt')
 _HAS_STARTED: Final = (
     'A preemptible lease has just begun to use what would have been free. Try again.'
 )
-#: The reason of a lease that waits until preempted leases have released their servers.
-PREEMPTS: Final = 'It preempts other leases: it waits until there is room.'
 _NO_TIME: Final = datetime.timedelta()
 _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
 
@@ -48,7 +45,6 @@ class Preemption:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self.servers = ServerPreemption(services)
 
     def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
         """Reject a preemptible lease of resources that cannot be preempted, or of a queued kind.
@@ -114,21 +110,18 @@ class Preemption:
         may_end_later = lease.kind != states.LeaseKind.IMMEDIATE
         if may_end_later and request is not None and request.lasts is not None:
             lease = dataclasses.replace(lease, duration=round(request.lasts.total_seconds()))
-        choice = self.servers.find(lease, draft.now)
-        if choice is None:
-            return None
-        reason = PREEMPTS if choice.start > draft.lease.start_date else None
-        return PreemptionChoice(draft.lease, choice.leases, choice.time, reason)
+        choice = server_preemption.find_preempted(self.services, lease, draft.now)
+        return None if choice is None else choice._replace(lease=draft.lease)
 
     def preempt_servers(self, lease: model.Lease, is_tried: bool = False) -> bool:
         """Preempt leases of servers for a lease whose servers have no host.
 
-        :param is_tried: see :meth:`.ServerPreemption.find`
+        :param is_tried: see :func:`.server_preemption.find_preempted`
         :returns: whether there will be capacity for it, by preemption or for another reason
         :raises climate_core.exceptions.ClimateError: try again later
         """
         now = self.services.clock.now()
-        choice = self.servers.find(lease, now, is_tried)
+        choice = server_preemption.find_preempted(self.services, lease, now, is_tried)
         if choice is None:
             return False
         if choice.leases:

@@ -7,7 +7,6 @@ there is no preemptible lease of servers.
 """
 
 import contextlib
-import dataclasses
 import datetime
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -25,6 +24,7 @@ from climate_core.db.forecast_reads import PreemptibleServers
 from climate_core.lease import model, states
 from climate_core.lease.events import queue
 from climate_core.operations import pool_forecast
+from climate_core.operations.draft import PreemptionChoice
 from climate_core.operations.services import Services
 from climate_core.plugins.common_pool.forecast import (
     MAX_SEARCH_STEPS,
@@ -39,6 +39,8 @@ from climate_core.plugins.server.host_capacity import CommonHostCapacity
 _KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
 )
+#: The reason of a lease that waits until preempted leases have released their servers.
+PREEMPTS: Final = 'It preempts other leases: it waits until there is room.'
 #: Maximum number of earlier waiting leases for which capacity is left, to bound the cost.
 _MAX_LEASES_AHEAD: Final = 100
 #: Maximum number of servers of these leases. A lease that exceeds it is skipped: it may take what
@@ -51,80 +53,58 @@ _CLAIM_FACTOR: Final = 4
 _MAX_SERVERS_CHECKED: Final = 1000
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ServerPreemptionChoice:
-    """The leases that another lease preempts.
+def find_preempted(
+    services: Services, lease: model.Lease, now: datetime.datetime, is_tried: bool = False
+) -> PreemptionChoice | None:
+    """Find the fewest leases without which all servers of a lease have a host.
 
-    :param leases: their ids; none if there will be sufficient capacity anyway
-    :param time: when active leases release their servers
-    :param start: when the other lease can have the capacity
+    :param is_tried: whether Nova has just found no host; if the forecast finds one, preemption
+        does not help
+    :returns: no leases if there will be sufficient capacity anyway; None if there is no sufficient
+        capacity without all of them either
+    :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer; try
+        again later
     """
-
-    leases: tuple[str, ...]
-    time: datetime.datetime
-    start: datetime.datetime
-
-
-@dataclasses.dataclass
-class ServerPreemption:
-    """Find the leases to preempt for a lease whose servers have no host."""
-
-    services: Services
-
-    def find(
-        self, lease: model.Lease, now: datetime.datetime, is_tried: bool = False
-    ) -> ServerPreemptionChoice | None:
-        """Find the fewest leases without which all servers of a lease have a host.
-
-        :param is_tried: whether Nova has just found no host; if the forecast finds one,
-            preemption does not help
-        :returns: None if there is no sufficient capacity without all of them either
-        :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer; try
-            again later
-        """
-        if lease.preemptible or lease.kind not in _KINDS:
-            return None
-        if not lease.live or len(_find_servers(lease)) < len(lease.live):
-            return None
-        first, end = queue.granted_period(lease, now)
-        time, start = self._times(lease, first, now)
-        if lease.duration is not None:
-            end = max(end, start + datetime.timedelta(seconds=lease.duration))
-        if start >= end:
-            return None
-        found = self.services.database.read(forecast_reads.find_preemptible_servers, end)
-        if not found:
-            return None
-        if is_tried and not all(each.is_made for each in lease.live):
-            # A server of which only Nova knows yet would not be counted.
-            raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
-        try:
-            snapshot = _PoolSnapshot(self.services, lease, (start, end))
-        except exceptions.BadRequest:
-            # Its demand is not known, so the leases to preempt are not known either.
-            return None
-        if is_tried and snapshot.is_enough_now():
-            return None
-        if snapshot.is_enough(()):
-            # Leases that are being preempted already are sufficient, or there is capacity soon
-            # without preemption.
-            gives_way = any(each.given_up_at for each in found)
-            return ServerPreemptionChoice((), time, start) if gives_way else None
-        candidates = [each for each in found if each.given_up_at is None and snapshot.knows(each)]
-        obstacles = _PreemptionObstacles(
-            self.services.cloud, [each for each in candidates if each.runs]
-        )
-        return _choose(candidates, snapshot, obstacles, ServerPreemptionChoice((), time, start))
-
-    def _times(
-        self, lease: model.Lease, first: datetime.datetime, now: datetime.datetime
-    ) -> tuple[datetime.datetime, datetime.datetime]:
-        """Return when preempted leases release their servers, and when a lease can start."""
-        if lease.kind == states.LeaseKind.SCHEDULED:
-            first -= datetime.timedelta(seconds=self.services.conf[SERVER].lead_seconds)
-        notice = datetime.timedelta(seconds=self.services.conf.queue.preemption_notice)
-        time = max(now + notice, first - pool_forecast.PREEMPTION_TIME)
-        return time, max(lease.start_date, time + pool_forecast.PREEMPTION_TIME)
+    if lease.preemptible or lease.kind not in _KINDS:
+        return None
+    if not lease.live or len(_find_servers(lease)) < len(lease.live):
+        return None
+    first, end = queue.granted_period(lease, now)
+    if lease.kind == states.LeaseKind.SCHEDULED:
+        first -= datetime.timedelta(seconds=services.conf[SERVER].lead_seconds)
+    notice = datetime.timedelta(seconds=services.conf.queue.preemption_notice)
+    # When preempted leases release their servers, and when the lease can start.
+    time = max(now + notice, first - pool_forecast.PREEMPTION_TIME)
+    start = max(lease.start_date, time + pool_forecast.PREEMPTION_TIME)
+    if lease.duration is not None:
+        end = max(end, start + datetime.timedelta(seconds=lease.duration))
+    if start >= end:
+        return None
+    preemptible = services.database.read(forecast_reads.find_preemptible_servers, end)
+    if not preemptible:
+        return None
+    if is_tried and not all(reservation.is_made for reservation in lease.live):
+        # A server of which only Nova knows yet would not be counted.
+        raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
+    try:
+        snapshot = _PoolSnapshot(services, lease, (start, end))
+    except exceptions.BadRequest:
+        # Its demand is not known, so the leases to preempt are not known either.
+        return None
+    if is_tried and snapshot.is_enough_now():
+        return None
+    reason = PREEMPTS if start > lease.start_date else None
+    if snapshot.is_enough(()):
+        # Leases that are being preempted already are sufficient, or there is capacity soon
+        # without preemption.
+        is_preempting = any(other.given_up_at for other in preemptible)
+        return PreemptionChoice(lease, (), time, reason) if is_preempting else None
+    candidates = [
+        other for other in preemptible if other.given_up_at is None and snapshot.knows(other)
+    ]
+    active = [other for other in candidates if other.runs]
+    chosen = _choose(candidates, snapshot, _PreemptionObstacles(services.cloud, active))
+    return PreemptionChoice(lease, chosen, time, reason) if chosen else None
 
 
 class _PreemptionObstacles:
@@ -286,24 +266,23 @@ def _choose(
     candidates: Sequence[PreemptibleServers],
     snapshot: _PoolSnapshot,
     obstacles: _PreemptionObstacles,
-    none: ServerPreemptionChoice,
-) -> ServerPreemptionChoice | None:
+) -> tuple[str, ...]:
     """Choose leases all of whose servers can be preempted.
 
-    :returns: None if there are none, or the search for them costs too much
+    :returns: their ids; none also if the search for them costs too much
     """
-    chosen = snapshot.choose_fewest([each for each in candidates if not each.runs])
+    chosen = snapshot.choose_fewest([lease for lease in candidates if not lease.runs])
     while True:
         chosen = chosen or snapshot.choose_fewest(candidates)
         # A search that was cut short could preempt more leases than the fewest.
         if not chosen or snapshot.is_cut_short:
-            return None
-        if sum(len(each.servers) for each in chosen if each.runs) > _MAX_SERVERS_CHECKED:
-            return None
-        refused = obstacles.find(chosen)
-        if not refused:
-            return dataclasses.replace(none, leases=tuple(each.lease_id for each in chosen))
-        candidates = [each for each in candidates if each.lease_id not in refused]
+            return ()
+        if sum(len(lease.servers) for lease in chosen if lease.runs) > _MAX_SERVERS_CHECKED:
+            return ()
+        rejected = obstacles.find(chosen)
+        if not rejected:
+            return tuple(lease.lease_id for lease in chosen)
+        candidates = [lease for lease in candidates if lease.lease_id not in rejected]
         chosen = []
 
 

@@ -32,8 +32,9 @@ from climate_core.lease.events import queue as events_queue
 from climate_core.lease.history import Cause
 from climate_core.operations import allocation, pool_forecast
 from climate_core.operations.draft import Draft
-from climate_core.operations.preemption import PREEMPTS, Preemption
+from climate_core.operations.preemption import Preemption
 from climate_core.operations.quota import Quota
+from climate_core.operations.server_preemption import PREEMPTS
 from climate_core.operations.services import Services
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.common_pool.forecast import MAX_SEARCH_STEPS

@@ -15,8 +15,8 @@ from climate_core.db import usage as db_usage
 from climate_core.delivery import usage
 from climate_core.lease import model
 from climate_core.operations import pool_forecast, server_preemption
-from climate_core.operations.draft import Draft
-from climate_core.operations.preemption import PREEMPTS, PreemptionChoice
+from climate_core.operations.draft import Draft, PreemptionChoice
+from climate_core.operations.server_preemption import PREEMPTS
 from climate_core.plugins.common_pool.forecast import FutureDemand
 from climate_core.plugins.common_pool.server_placement import RunningServer
 from tests.support.house import SIZE, House
@@ -73,7 +73,7 @@ def waiting(house: House, monkeypatch: pytest.MonkeyPatch, count: int) -> str:
 def victims(house: House, lease_id: str) -> tuple[str, ...]:
     """Return the leases that would give way to another one."""
     lease, now = house.world.lease(lease_id), house.world.clock.now()
-    found = house.world.operations.preemption.servers.find(lease, now)
+    found = server_preemption.find_preempted(house.world.operations.services, lease, now)
     return found.leases if found else ()
 
 
