@@ -14,7 +14,6 @@ from oslo_config import cfg
 
 from climate_common import resource_types
 from climate_core import exceptions, packages
-from climate_core.cloud import Cloud
 from climate_core.cloud import errors as cloud_errors
 from climate_core.cloud.services import Lookups, TooManyLookups
 from climate_core.concurrency import check_deadline
@@ -313,8 +312,9 @@ def check_owner(
     "Whose rights" in the contributor documentation.
 
     :param field: the field of the request with such a value
-    :raises climate_core.exceptions.Forbidden: the lease has another owner, or more roles than the
-        token
+    :raises climate_core.exceptions.Forbidden: the lease has another owner, or its trust has more
+        roles than the token
+    :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
     """
     if not plugin.wakes_as_owner:
         return
@@ -324,27 +324,14 @@ def check_owner(
             f'{plugin.title.lower()} with the rights of the owner of lease {lease.id}.',
             field=field,
         )
-    _check_delegated(plugin.cloud, lease, context, field)
-
-
-def _check_delegated(
-    cloud: Cloud, lease: model.Lease, context: RequestContext, field: str
-) -> None:
-    """Reject a delegated token that has fewer roles than the trust of its user's lease.
-
-    Application credentials, trusts and OAuth may stand for less than their user. Keystone checks
-    them when a lease is created, since they create its trust.
-
-    :param field: the field of the request that Climate would execute with the trust
-    :raises climate_core.exceptions.Forbidden: it lacks roles
-    :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
-    """
     trust_id = lease.trust_id
     if not context.is_delegated or trust_id is None or trust_id == context.trust_id:
         return
+    # Application credentials, trusts and OAuth may stand for less than their user. Keystone checks
+    # them when a lease is created, since they create its trust.
     held = {*(context.role_ids or {}).values()}
     with cloud_errors.for_user(field):
-        roles = cloud.owner_roles(trust_id)
+        roles = plugin.cloud.owner_roles(trust_id)
     lacking = sorted(name for role_id, name in roles.items() if role_id not in held)
     if lacking:
         raise exceptions.Forbidden(

@@ -131,7 +131,8 @@ class LeaseOperations:
             what can be extended, see :mod:`climate_core.lease.changes`)
         :returns: the id of the lease
         """
-        self._update(UpdateRequest(context, lease_id, values, generation))
+        request = UpdateRequest(context, lease_id, values, generation)
+        LeaseUpdate(self.services, self.quota, request).run()
         return lease_id
 
     @remote(writes=True)
@@ -165,7 +166,8 @@ class LeaseOperations:
         generation: int | None = None,
     ) -> str:
         """Change what the plugin of a reservation permits, until its end; return its id."""
-        self._update(UpdateRequest(context, lease_id, values, generation, reservation_id))
+        request = UpdateRequest(context, lease_id, values, generation, reservation_id)
+        LeaseUpdate(self.services, self.quota, request).run()
         return reservation_id
 
     @remote(writes=True)
@@ -178,9 +180,6 @@ class LeaseOperations:
     ) -> None:
         """Free one resource and remove it from a lease, which continues."""
         self._change(context, 'reservation.delete', lease_id, generation, reservation_id)
-
-    def _update(self, request: UpdateRequest) -> None:
-        LeaseUpdate(self.services, self.quota, request).run()
 
     def _change(
         self,

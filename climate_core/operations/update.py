@@ -65,9 +65,7 @@ class UpdateRequest:
 class UpdatePlan:
     """An update of a lease as it is, and what it needs.
 
-    :param needs_approval: whether the external service must approve it
     :param uncreated: the reservations for which the common pool must have capacity at new dates
-    :param added: what it adds to the amounts of its project
     :param reallocated: the requests of reservations whose allocations may change
     :param shrinking: the ids of the reservations of an active lease that return units -> their new
         number of units
@@ -75,9 +73,7 @@ class UpdatePlan:
 
     before: model.Lease
     change: Change
-    needs_approval: bool
     uncreated: Sequence[model.Reservation]
-    added: limits.Amounts
     reallocated: Sequence[Demand]
     shrinking: Mapping[str, int]
 
@@ -138,9 +134,7 @@ class LeaseUpdate:
         return UpdatePlan(
             before=lease,
             change=change,
-            needs_approval=self._quota.asks_external(after, lease),
             uncreated=after.uncreated if is_moved else (),
-            added=count_added(after, lease),
             reallocated=requests,
             shrinking=find_shrinking(lease, requests) if lease.has_started(now) else {},
         )
@@ -166,7 +160,8 @@ class LeaseUpdate:
             return plan
         if self._limited is not None:
             project_id, most = self._limited
-            db_limits.check_limits(session, project_id, plan.added, most)
+            added = count_added(plan.change.lease, lease)
+            db_limits.check_limits(session, project_id, added, most)
         if plan.shrinking.keys() - closed.keys():
             return plan
         cause = user_cause(self._request.context, self._action)
@@ -209,13 +204,13 @@ class LeaseUpdate:
             return
         lease, now = self._services.database.read(self._load), self._services.clock.now()
         check_generation(lease, self._generation)
-        plan = self.plan(lease, now)
-        if plan.needs_approval:
-            most = self._quota.check_quota(plan.change.lease, now, lease)
+        after = self.plan(lease, now).change.lease
+        if self._quota.asks_external(after, lease):
+            most = self._quota.check_quota(after, now, lease)
             # The service has permitted this change of this lease.
             self._generation = lease.generation
         else:
-            most = self._quota.check_limits(plan.change.lease, lease)
+            most = self._quota.check_limits(after, lease)
         if most is not None:
             self._limited = lease.project_id, most
 
