@@ -40,6 +40,7 @@ from climate_core.plugins.volume.backend_capacity import BackendCapacity
 
 #: The capacity of the common pool that is free now for the resources of a type.
 PoolCapacity = CommonHostCapacity | BackendCapacity
+#: Stacks have parts of these types whether or not their plugins are enabled.
 _CAPACITY_READERS: Final[dict[str, type[PoolCapacity]]] = {
     resource_types.SERVER: CommonHostCapacity,
     resource_types.VOLUME: BackendCapacity,
