@@ -12,7 +12,7 @@ from operator import attrgetter
 from types import MappingProxyType
 
 from climate_common import limits
-from climate_common.microseconds import from_microseconds
+from climate_common.dates import from_microseconds
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
 from climate_core.calendar.transaction import CalendarTransaction
@@ -21,8 +21,7 @@ from climate_core.lease.events import queue
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import Services
-from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.capabilities import CalendarBacked
+from climate_core.plugins.base import CalendarBacked, ResourcePlugin
 
 
 def propose_units(services: Services, draft: Draft) -> frozenset[int] | None:

@@ -48,8 +48,8 @@ from climate_core.operations.quota import Quota
 from climate_core.operations.remote import check_allowed, check_generation, remote
 from climate_core.operations.server_preemption import PREEMPTS
 from climate_core.operations.services import EvacuationPlanner, Services
-from climate_core.plugins import resource_spec
-from climate_core.plugins.capabilities import Specified
+from climate_core.plugins import provisioned_plugin
+from climate_core.plugins.base import Specified
 
 #: Errors after which the lease may be committed. That includes rejections: an attempt that follows
 #: a lost connection counts what the attempt before it committed.
@@ -173,7 +173,9 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         conf, database = self.services.conf, self.services.database
         now = self.services.clock.now()
         chosen = request.chosen_id(context.project_id, values)
-        digests = request.request_digests(values, chosen, resource_spec.read_digest_keys(conf))
+        digests = request.request_digests(
+            values, chosen, provisioned_plugin.read_digest_keys(conf)
+        )
         present = database.read(leases.find, chosen) if chosen else None
         if present is not None and digests:
             with errors.collected():
@@ -549,7 +551,7 @@ def _write_created_resources(
         if present is None or (present.is_made and present.resource_id != reservation.resource_id):
             raise exceptions.InvalidState(
                 'made_for: another resource was created for the reservation, or it has ended.',
-                field=resource_spec.MADE_FOR,
+                field=provisioned_plugin.MADE_FOR,
             )
         changed.append(dataclasses.replace(present, resource_id=reservation.resource_id))
     change = Change(lease.with_reservations(*changed))

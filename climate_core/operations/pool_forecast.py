@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from climate_common import dates, microseconds, resource_types
+from climate_common import dates, resource_types
 from climate_core import exceptions
 from climate_core.cloud import Cloud, flavors
 from climate_core.cloud.errors import for_user, require_services
@@ -26,17 +26,16 @@ from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import Services
-from climate_core.plugins.common_pool.forecast import (
+from climate_core.plugins import pool_capacity
+from climate_core.plugins.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
     FutureDemand,
     NotExpected,
     Release,
 )
-from climate_core.plugins.common_pool.server_placement import RunningServer
-from climate_core.plugins.server import host_capacity
-from climate_core.plugins.server.host_capacity import CommonHostCapacity
-from climate_core.plugins.volume.backend_capacity import BackendCapacity
+from climate_core.plugins.pool_capacity import BackendCapacity, CommonHostCapacity
+from climate_core.plugins.server_placement import RunningServer
 
 #: The capacity of the common pool that is free now for the resources of a type.
 PoolCapacity = CommonHostCapacity | BackendCapacity
@@ -106,8 +105,8 @@ def read_future_demands(
                     servers.append(read_demand(pool, name, each))
         if servers:
             start, end = (
-                microseconds.to_microseconds(wanted[0].start),
-                microseconds.to_microseconds(wanted[0].end),
+                dates.to_microseconds(wanted[0].start),
+                dates.to_microseconds(wanted[0].end),
             )
             found[lease_id] = FutureDemand(start=start, end=end, servers=servers)
     return found
@@ -120,7 +119,7 @@ def read_releases(database: Database, resource_type: str, pool: PoolCapacity) ->
         return []
     return [
         Release(
-            at=microseconds.to_microseconds(
+            at=dates.to_microseconds(
                 end.at if end.given_up_at is None else end.given_up_at + PREEMPTION_TIME
             ),
             host=places[end.resource_id],
@@ -212,7 +211,7 @@ def read_server_demands(
                 # The user may read the flavor, but not its extra specs.
                 flavor = flavors.get(cloud.service(), each['flavorRef'])
         try:
-            server = host_capacity.demand_of_flavor(flavor, each)
+            server = pool_capacity.demand_of_flavor(flavor, each)
         except exceptions.BadRequest as exc:
             message = exc.message.removeprefix('flavor_id: ')
             raise exceptions.BadRequest(f'{field}: {message}', field=field) from exc
@@ -233,13 +232,13 @@ def check_servers(
     :raises climate_core.exceptions.NotEnough: it will not; with the reason, and with the earliest
         possible start if the search found one
     """
-    first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
+    first, last = dates.to_microseconds(start), dates.to_microseconds(end)
     try:
         forecast.check(FutureDemand(start=first, end=last, servers=servers))
     except NotExpected as exc:
-        ahead = last + microseconds.delta_to_microseconds(_SEARCH_AHEAD)
+        ahead = last + dates.delta_to_microseconds(_SEARCH_AHEAD)
         windows = forecast.windows(servers, last - first, first, ahead)
-        later = next((microseconds.from_microseconds(each) for each, _ in windows), None)
+        later = next((dates.from_microseconds(each) for each, _ in windows), None)
         message = f'{field}: {exc}'
         if later is None:
             raise exceptions.NotEnough(message, field) from exc
@@ -258,12 +257,12 @@ def find_server_windows(
     """Return the earliest windows in which the pool will have capacity for servers."""
     found = forecast.windows(
         servers,
-        microseconds.delta_to_microseconds(length),
-        microseconds.to_microseconds(earliest),
-        microseconds.to_microseconds(latest),
+        dates.delta_to_microseconds(length),
+        dates.to_microseconds(earliest),
+        dates.to_microseconds(latest),
     )
     for start, end in itertools.islice(found, limit):
-        yield microseconds.from_microseconds(start), microseconds.from_microseconds(end)
+        yield dates.from_microseconds(start), dates.from_microseconds(end)
 
 
 @dataclasses.dataclass
@@ -306,7 +305,7 @@ class PoolForecast:
         :raises climate_core.exceptions.BadRequest: the demand of a template is not known
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
-        first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
+        first, last = dates.to_microseconds(start), dates.to_microseconds(end)
         taken: list[tuple[Forecast, FutureDemand]] = []
         types = {name for each in reservations for name in list_demanded_types(each)}
         for resource_type in sorted(types):

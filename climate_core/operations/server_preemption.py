@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from climate_common import microseconds
+from climate_common import dates
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
 from climate_core.calendar import search
@@ -26,15 +26,15 @@ from climate_core.lease.events import queue
 from climate_core.operations import pool_forecast
 from climate_core.operations.draft import PreemptionChoice
 from climate_core.operations.services import Services
-from climate_core.plugins.common_pool.forecast import (
+from climate_core.plugins import server_end
+from climate_core.plugins.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
     FutureDemand,
     NotExpected,
     Release,
 )
-from climate_core.plugins.server import shelving
-from climate_core.plugins.server.host_capacity import CommonHostCapacity
+from climate_core.plugins.pool_capacity import CommonHostCapacity
 
 _KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
@@ -154,7 +154,7 @@ class _PreemptionObstacles:
         try:
             for server_id in lease.servers:
                 share.spend()
-                if shelving.find_obstacle(servers.get(self._conn, server_id)):
+                if server_end.find_obstacle(servers.get(self._conn, server_id)):
                     return False
         except errors.Gone:
             return False
@@ -186,7 +186,7 @@ class _PoolSnapshot:
         with require_services():
             self._pool = CommonHostCapacity(services.cloud.service())
         self._places = self._pool.places
-        self._start, self._end = map(microseconds.to_microseconds, period)
+        self._start, self._end = map(dates.to_microseconds, period)
         self._releases = pool_forecast.read_releases(database, SERVER, self._pool)
         self._claims = pool_forecast.read_future_demands(database, SERVER, self._pool)
         self._claims.pop(lease.id, None)

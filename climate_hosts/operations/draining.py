@@ -23,11 +23,7 @@ from climate_core.cloud import errors, hypervisors, servers
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import read_ordinary_capacities
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
-from climate_core.plugins.common_pool.server_placement import (
-    CandidateHost,
-    RunningServer,
-    TargetHost,
-)
+from climate_core.plugins.server_placement import CandidateHost, RunningServer, TargetHost
 from climate_core.threads import Worker
 from climate_hosts import hosts, placement
 from climate_hosts.db import host_reservations
