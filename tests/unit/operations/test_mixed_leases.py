@@ -122,6 +122,6 @@ def test_units_of_a_lease_that_has_started_cannot_be_removed_before_its_end(mixe
     mixed.world.run_until_idle()
     mixed.world.operations.delete_lease(user(), lease.id)
     for reservation in lease.reservations:
-        for allocation in reservation.allocations:
-            found = mixed.world.database.read(allocations.find_last_allocation, allocation.unit_id)
+        for allocated in reservation.allocations:
+            found = mixed.world.database.read(allocations.find_last_allocation, allocated.unit_id)
             assert found is not None
