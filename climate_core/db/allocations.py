@@ -14,8 +14,7 @@ from sqlalchemy import orm
 from climate_core import packages
 from climate_core.db import sql, tables
 from climate_core.lease import states
-from climate_core.lease.model import Allocation, Reservation
-from climate_core.lease.unit_properties import HOST_KIND
+from climate_core.lease.model import HOST_KIND, Allocation, Reservation
 
 _ALLOCATION, _RESERVATION, _LEASE = tables.ALLOCATIONS, tables.RESERVATIONS, tables.LEASES
 

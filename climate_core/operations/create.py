@@ -28,7 +28,7 @@ from climate_core.db import trusts as db_trusts
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale
 from climate_core.db.rows import GroupWriter
-from climate_core.lease import changes, limits, model, request, states, views
+from climate_core.lease import changes, limits, model, request, resources, states, views
 from climate_core.lease.history import LIMITED, Cause, join_cause, user_cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.lease.transitions import Change
@@ -205,7 +205,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             new = [each.reservation for each in items]
             after = present
             with errors.collected():
-                after = changes.add_reservations(present, new, now).lease
+                after = resources.add_reservations(present, new, now).lease
             return Draft(after, items, now, present, found, lease_request)
         kind: str = states.LeaseKind.IMMEDIATE
         # If all reservations are rejected, whether they suit the kind is not known.
@@ -247,7 +247,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         if items:
             check_generation(lease, generation)
         new = [each.reservation for each in items]
-        after = changes.add_reservations(lease, new, now).lease
+        after = resources.add_reservations(lease, new, now).lease
         return Draft(after, items, now, lease, found, generation=generation)
 
     def _rules(self) -> request.RequestRules:
@@ -463,7 +463,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         db_limits.check_limits(session, lease.project_id, limits.sum_amounts(missing), most)
         joining = {reservation.id for reservation in missing}
         preparing = {key: done.preparing[key] for key in joining & done.preparing.keys()}
-        change = changes.add_reservations(lease, missing, draft.now, preparing)
+        change = resources.add_reservations(lease, missing, draft.now, preparing)
         self.quota.check_reservations(change.lease)
         after = store.save(session, lease, change, draft.now, cause)
         calendar = self.services.calendar.transaction(session)

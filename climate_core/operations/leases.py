@@ -22,7 +22,7 @@ from climate_core.cloud.external import ExternalService
 from climate_core.cloud.limits import Limits
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
-from climate_core.lease import changes, model
+from climate_core.lease import model, resources
 from climate_core.lease.events import end, start
 from climate_core.lease.history import user_cause
 from climate_core.lease.transitions import Change
@@ -43,7 +43,7 @@ _CHANGES: Final[Mapping[str, tuple[str, Callable[..., Change]]]] = {
     'lease.start': (policies.START_LEASE, start.start_lease),
     'lease.end': (policies.END_LEASE, end.end_lease),
     'lease.delete': (policies.DELETE_LEASE, end.delete_lease),
-    'reservation.delete': (policies.DELETE_RESERVATION, changes.remove_reservation),
+    'reservation.delete': (policies.DELETE_RESERVATION, resources.remove_reservation),
 }
 
 
