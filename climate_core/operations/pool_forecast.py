@@ -15,8 +15,9 @@ from typing import Any, Final
 
 from climate_common import dates, resource_types
 from climate_core import exceptions
-from climate_core.cloud import Cloud, flavors
+from climate_core.cloud import Cloud
 from climate_core.cloud.errors import for_user, require_services
+from climate_core.cloud.servers import get_flavor
 from climate_core.concurrency import SearchBudget
 from climate_core.context import RequestContext
 from climate_core.db import forecast_reads
@@ -206,10 +207,10 @@ def read_server_demands(
     for number, (place, each) in enumerate(wanted.items()):
         field = f'{place}.flavorRef'
         with for_user(field):
-            flavor = flavors.get(cloud.user(context), each['flavorRef'])
+            flavor = get_flavor(cloud.user(context), each['flavorRef'])
             if 'extra_specs' not in flavor:
                 # The user may read the flavor, but not its extra specs.
-                flavor = flavors.get(cloud.service(), each['flavorRef'])
+                flavor = get_flavor(cloud.service(), each['flavorRef'])
         try:
             server = pool_capacity.demand_of_flavor(flavor, each)
         except exceptions.BadRequest as exc:
