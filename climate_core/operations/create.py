@@ -210,7 +210,8 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         kind: str = states.LeaseKind.IMMEDIATE
         # If all reservations are rejected, whether they suit the kind is not known.
         if items or not errors.found or not values.get('reservations'):
-            kind = errors.get(kind, choose_kind, lease_request.kind, items)
+            with errors.collected():
+                kind = choose_kind(lease_request.kind, items)
         items = fit_items(kind, items)
         lease = changes.new_lease(
             lease_id,

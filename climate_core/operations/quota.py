@@ -66,7 +66,9 @@ class Quota:
         with errors.collected():
             self.check_events(lease, before)
         creates_nothing = creates_nothing and not self.asks_external(lease, before)
-        most = errors.get(None, self.check_limits, lease, before, creates_nothing)
+        most = None
+        with errors.collected():
+            most = self.check_limits(lease, before, creates_nothing)
         with errors.collected():
             if self.asks_external(lease, before):
                 if before is None:
