@@ -28,7 +28,7 @@ from climate_core.lease import changes, limits, model, resources, states
 from climate_core.lease.allocations import Allocation
 from climate_core.lease.events import start
 from climate_core.lease.history import user_cause
-from climate_core.lease.request import prefix_field
+from climate_core.lease.request import RequestRules, prefix_field
 from climate_core.lease.transitions import Change
 from climate_core.operations.allocation_service import AllocationService, remaining_period
 from climate_core.operations.draft import check_owner, check_stored_bytes
@@ -260,8 +260,8 @@ class LeaseUpdate:
                     raise exceptions.BadRequest(exc.message, field='id') from exc
                 items.append({'id': item['id'], **normalized})
         conf = self._services.conf
-        rules = changes.UpdateRules(
-            late=conf.manager.late_start_seconds,
+        rules = RequestRules(
+            late_start_seconds=conf.manager.late_start_seconds,
             before_start=conf.manager.before_start_seconds,
             webhooks=webhook_rules(conf) if values.get('webhook') else DEFAULT_RULES,
         )
