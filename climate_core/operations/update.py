@@ -212,7 +212,7 @@ class LeaseUpdate:
         is_external = is_lease and self._quota.external.on_update
         may_add = not is_lease or bool(request.values.get('reservations'))
         if not is_external and not (
-            may_add and (self._quota.most.is_on or request.context.is_delegated)
+            may_add and (self._quota.project_limits.is_on or request.context.is_delegated)
         ):
             return
         lease, now = self._services.database.read(self._load), self._services.clock.now()

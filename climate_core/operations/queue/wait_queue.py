@@ -209,18 +209,18 @@ class WaitQueue:
         self,
         lease: model.Lease,
         status: str = states.LeaseStatus.WAITING,
-        opened: Collection[int] = (),
+        forced_available: Collection[int] = (),
         before_commit: Callable[[orm.Session], None] = lambda _session: None,
     ) -> bool:
         """Grant a lease; return whether it had this status until now.
 
-        :param opened: see :meth:`Calendar.allocate`
+        :param forced_available: see :meth:`Calendar.allocate`
         :param before_commit: called in the same transaction
         :raises climate_core.exceptions.ClimateError: it cannot be granted
         """
         most = self._check_limits(lease)
         return self.database.write(
-            self._write, lease.id, lease.project_id, most, status, opened, before_commit
+            self._write, lease.id, lease.project_id, most, status, forced_available, before_commit
         )
 
     def _check_limits(self, lease: model.Lease) -> limits.Amounts | None:
@@ -241,7 +241,7 @@ class WaitQueue:
         project_id: str,
         most: limits.Amounts | None,
         status: str,
-        opened: Collection[int],
+        forced_available: Collection[int],
         before_commit: Callable[[orm.Session], None],
     ) -> bool:
         now = self.services.clock.now()
@@ -257,7 +257,7 @@ class WaitQueue:
         after = store.save(session, lease, change, now, _CAUSE)
         calendar = self.services.allocation_service.calendar.transaction(session)
         self.services.allocation_service.allocate(
-            calendar, after, events_queue.pending_reservations(after), {}, now, opened
+            calendar, after, events_queue.pending_reservations(after), {}, now, forced_available
         )
         before_commit(session)
         signal(session, due_events.DUE)
