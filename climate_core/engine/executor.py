@@ -244,7 +244,7 @@ class EventExecutor(rows.GroupWriter[EventJob, Any]):
             return
         if started is None:
             if self._observer and not due.is_early:
-                self._observer.beaten(due)
+                self._observer.record_lost_claim(due)
             self._end(job, True)
             return
         job.claim, job.work, job.known = started
@@ -353,7 +353,7 @@ class EventExecutor(rows.GroupWriter[EventJob, Any]):
         if self._observer:
             if job.fast_start is not None:
                 self._observer.claimed(job.due, self.clock.now())
-            self._observer.settled(event, self.clock.now())
+            self._observer.record_result(event, self.clock.now())
         self.fast_starts.keep(after, event)
         new = (e.next_at for e in after.events if e.next_at != job.known.get(e.id))
         self._end(job, min(filter(None, new), default=False))
