@@ -15,7 +15,7 @@ from climate_core.concurrency import Outcome
 from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db import usage as db_limits
-from climate_core.db.rows import GroupWriter
+from climate_core.db.engine import GroupWriter
 from climate_core.lease import changes, limits, model, states
 from climate_core.lease.history import LIMITED, Cause
 from climate_core.operations.draft import Draft, Item, find_held

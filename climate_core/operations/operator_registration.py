@@ -12,7 +12,7 @@ from sqlalchemy import orm
 from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.cloud import errors
-from climate_core.db import allocations
+from climate_core.db import registered_units
 
 LOG = log.getLogger(__name__)
 #: Maximum number of names in an error: there may be hundreds.
@@ -73,7 +73,7 @@ def check_unallocated(
     :param name: the name of the unit, for messages
     :param error: the type of the error
     """
-    allocated = allocations.find_last_allocation(session, unit_id)
+    allocated = registered_units.find_last_allocation(session, unit_id)
     if allocated is not None:
         count, end = allocated
         raise error(

@@ -32,7 +32,7 @@ from oslo_log import log
 from climate_core.cloud import errors
 from climate_core.concurrency import RateLimit
 from climate_core.conf import cloud
-from climate_core.db import due_events, reservations, store
+from climate_core.db import events, leases, store
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import Evacuable, HostBacked, NotificationSource, ResourcePlugin
@@ -152,7 +152,7 @@ class NotifiedChecks(Worker):
         changed: set[str] = set()
         try:
             held = self._database.read(
-                reservations.find_holders, self._plugin.resource_type, sorted(checked)
+                leases.find_holding_reservations, self._plugin.resource_type, sorted(checked)
             )
             changed = self._record(is_move, held) if held else set()
         except _CHECK_ERRORS as exc:
@@ -195,8 +195,8 @@ class NotificationEndpoint:
         source: NotificationSource,
         resource_type: str,
         checks: NotifiedChecks,
-        early_looks: due_events.EarlyPolls,
-        poll_early: Callable[[due_events.DueEvent], None],
+        early_looks: events.EarlyPolls,
+        poll_early: Callable[[events.DueEvent], None],
     ) -> None:
         types = '|'.join(map(re.escape, sorted({*source.lost, *source.moved, *source.done})))
         self.filter_rule = messaging.NotificationFilter(
@@ -274,8 +274,8 @@ def create_listeners(
     conf: cfg.ConfigOpts,
     plugins: Mapping[str, ResourcePlugin],
     checks: Mapping[str, NotifiedChecks],
-    early_polls: due_events.EarlyPolls,
-    poll_early: Callable[[due_events.DueEvent], None],
+    early_polls: events.EarlyPolls,
+    poll_early: Callable[[events.DueEvent], None],
     check_hosts: Callable[[], None],
 ) -> list[MessageServer]:
     """Create the listeners for these plugins; they receive nothing before their ``start``.
