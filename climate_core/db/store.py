@@ -145,7 +145,7 @@ def _notify(
 def _save_lease(
     session: orm.Session, before: model.Lease, change: Change, now: datetime.datetime
 ) -> model.Lease:
-    values = sql.difference(to_row(change.lease), to_row(before))
+    values = sql.difference(build_lease_row(change.lease), build_lease_row(before))
     # A change of reservations or events by a user counts as a change of the lease.
     if not values and 'lease.update' not in change.notifications:
         return change.lease
@@ -170,14 +170,14 @@ def insert_sharing_trust(session: orm.Session, lease: model.Lease) -> None:
         raise trusts.TrustRetired
 
 
-def to_row(lease: model.Lease) -> dict[str, Any]:
+def build_lease_row(lease: model.Lease) -> dict[str, Any]:
     """Return the row of a lease, with its secrets in plain."""
     return sql.values(LEASES, lease)
 
 
 def _sealed_row(session: orm.Session, lease: model.Lease) -> dict[str, Any]:
     webhook = secrets.seal_webhook(session, lease.id, lease.webhook)
-    return {**to_row(lease), 'webhook': webhook}
+    return {**build_lease_row(lease), 'webhook': webhook}
 
 
 def update_lease(session: orm.Session, lease: model.Lease, **values: Any) -> bool:

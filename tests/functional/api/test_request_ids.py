@@ -10,6 +10,7 @@ import webob
 
 from climate_core.db import listing, store
 from climate_core.db.engine import Database
+from climate_core.lease.history import HistoryEntry
 from climate_core.operations.create import LeaseCreator
 from climate_core.operations.draft import Draft
 from tests.functional.api import world
@@ -62,7 +63,7 @@ def test_no_token_is_logged(application: Any, lines: Lines) -> None:
     assert 'a-secret-token' not in json.dumps(lines.written)
 
 
-def _history(database: Database, lease_id: str) -> list[store.history.HistoryEntry]:
+def _history(database: Database, lease_id: str) -> list[HistoryEntry]:
     return [entry for _, entry in database.read(listing.read_history_page, lease_id)[0]]
 
 

@@ -145,7 +145,7 @@ def test_missing_key_hides_secrets_and_loses_nothing(made, caplog):
     (reservation,) = lease.reservations
     changed = dataclasses.replace(reservation, params={**reservation.params, 'x': 1})
     made.database.write(
-        lambda session: leases.db_reservations.update(session, [(reservation, changed)])
+        lambda session: store.update_reservations(session, [(reservation, changed)])
     )
     read_all(made, lease_id)
     set_keys(made, [NEW, OLD])
