@@ -18,7 +18,6 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.db import calendar, sql
-from climate_core.db.calendar import is_released
 from climate_core.db.engine import Database, Stale, signal
 from climate_core.db.tables import ALLOCATIONS, LEASES, RESERVATIONS, UNITS
 from climate_core.lease import states
@@ -313,15 +312,25 @@ def find_last_allocation(
 ) -> tuple[int, datetime.datetime] | None:
     """Return the number of live reservations that have a unit, and when the last of them ends.
 
+    A lease that was deleted or cancelled before its start has not used the unit, and no longer
+    needs it, although the engine may not have ended the lease yet.
+
     :returns: None if there are none
     """
+    was_cancelled = sa.and_(
+        LEASES.c.status.in_(map(str, states.ENDING)),
+        RESERVATIONS.c.status == str(states.ReservationStatus.PENDING),
+        ALLOCATIONS.c.start > sql.now(session),
+    )
     query = (
         sa.select(sa.func.count(RESERVATIONS.c.id.distinct()), sa.func.max(ALLOCATIONS.c.end))
         .join_from(ALLOCATIONS, RESERVATIONS, ALLOCATIONS.c.reservation_id == RESERVATIONS.c.id)
+        .join(LEASES, LEASES.c.id == RESERVATIONS.c.lease_id)
         .where(
             ALLOCATIONS.c.unit_id == unit_id,
             RESERVATIONS.c.status.in_(_LIVE),
-            sa.not_(is_released()),
+            sa.not_(calendar.is_released()),
+            sa.not_(was_cancelled),
         )
     )
     count, end = session.execute(query).one()

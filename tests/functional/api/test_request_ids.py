@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import webob
 
-from climate_core.db import listing, store
+from climate_core.db import listing
 from climate_core.db.engine import Database
 from climate_core.lease.history import HistoryEntry
 from climate_core.operations.create import LeaseCreator

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from cryptography.fernet import Fernet
 
 from climate_core import exceptions
-from climate_core.db import engine, leases, listing, outbox, secrets, store, tables
+from climate_core.db import engine, listing, outbox, secrets, store, tables
 from climate_core.lease import views
 from climate_core.plugins import volume
 from climate_core.plugins.server import ServerPlugin
