@@ -117,5 +117,7 @@ def test_units_of_a_lease_that_has_started_cannot_be_removed_before_its_end(mixe
     mixed.world.operations.delete_lease(user(), lease.id)
     for reservation in lease.reservations:
         for allocation in reservation.allocations:
-            found = mixed.world.database.read(registered_units.find_last_allocation, allocation.unit_id)
+            found = mixed.world.database.read(
+                registered_units.find_last_allocation, allocation.unit_id
+            )
             assert found is not None
