@@ -24,7 +24,8 @@ from climate_core.db import engine, sql
 from climate_core.db.engine import Database, signal
 from climate_core.db.tables import EVENTS, LEASES, RESERVATIONS
 from climate_core.lease import events as lease_events
-from climate_core.lease import failures, model, states
+from climate_core.lease import model, states
+from climate_core.lease.events.start import START_WILL_FAIL
 
 #: The signal that the queue of leases has changed.
 QUEUED: Final = 'events.queued'
@@ -141,7 +142,7 @@ def find_leases_to_notify(
     :param is_told: whether their reason is already that their start will fail
     """
     event = _select_starts(session.info.get(engine.CLOCK), seconds)
-    told = sa.func.coalesce(LEASES.c.status_reason, '').contains(failures.START_WILL_FAIL)
+    told = sa.func.coalesce(LEASES.c.status_reason, '').contains(START_WILL_FAIL)
     query = _join_leases(sa.select(LEASES.c.id), event, types)
     mine = query.where(LEASES.c.trust_id == trust_id, told if is_told else ~told)
     return list(session.scalars(mine.order_by(event.c.next_at, LEASES.c.id).limit(limit)))

@@ -17,17 +17,17 @@ from climate_core.db.calendar import is_released
 from climate_core.db.tables import ALLOCATIONS, EVENTS, LEASES, RESERVATIONS
 from climate_core.lease import states
 from climate_core.lease.model import (
+    HOST_KIND,
     PREEMPT,
     REPORTED,
     Allocation,
     Event,
     Lease,
-    LeaseSummary,
     Reservation,
     ResourceKey,
     queue_order,
 )
-from climate_core.lease.unit_properties import HOST_KIND
+from climate_core.lease.views import LeaseSummary
 
 #: The signal that resources were freed, for which leases may be queued.
 RESOURCES_FREED: Final = 'reservations.freed'

@@ -31,7 +31,7 @@ from climate_core.db import leases, secrets, sql, tables
 from climate_core.db.tables import HISTORY, LEASES, RESERVATIONS
 from climate_core.lease import history as lease_history
 from climate_core.lease import model
-from climate_core.lease.model import EventSummary, LeaseSummary, ReservationSummary
+from climate_core.lease.views import EventSummary, LeaseSummary, ReservationSummary
 
 #: Sort keys. A lease that was never changed counts as changed at its creation.
 SORT_KEYS: Final = (

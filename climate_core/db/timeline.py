@@ -25,7 +25,7 @@ from climate_core import exceptions, packages
 from climate_core.db import calendar, events, tables
 from climate_core.db.sql import json_member, microseconds
 from climate_core.db.tables import ALLOCATIONS, LEASES, RESERVATIONS, UNITS
-from climate_core.lease.unit_properties import HOST_KIND
+from climate_core.lease.model import HOST_KIND
 
 #: What rows are grouped by -> the columns of their order.
 ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {

@@ -14,9 +14,9 @@ from climate_core import exceptions
 from climate_core.db import sql, tables, timeline
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts
 from climate_hosts.db import tables as host_tables
+from climate_hosts.nodes import Node
 from tests.support.hosts import START, promise
 from tests.support.plans import plans
 from tests.support.world import World
