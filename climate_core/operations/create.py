@@ -174,7 +174,8 @@ class LeaseCreator:
         kind: str = states.LeaseKind.IMMEDIATE
         # If all reservations are rejected, whether they suit the kind is not known.
         if items or not errors.found or not values.get('reservations'):
-            kind = errors.get(kind, lease_kinds.choose_kind, asked.kind, items)
+            with errors.collected():
+                kind = lease_kinds.choose_kind(asked.kind, items)
         items = lease_kinds.fit_items(kind, items)
         lease = changes.new_lease(
             lease_id,

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from climate_common import dates, resource_types
 from climate_core import exceptions
-from climate_core.cloud import Cloud, flavors
+from climate_core.cloud import Cloud
 from climate_core.cloud import errors as cloud_errors
+from climate_core.cloud.servers import get_flavor
 from climate_core.concurrency import SearchBudget
 from climate_core.context import RequestContext
 from climate_core.db import forecast_reads
@@ -239,10 +240,10 @@ def read_server_demands(
     for number, (place, each) in enumerate(wanted.items()):
         field = f'{place}.flavorRef'
         with cloud_errors.for_user(field):
-            flavor = flavors.get(cloud.user(context), each['flavorRef'])
+            flavor = get_flavor(cloud.user(context), each['flavorRef'])
             if 'extra_specs' not in flavor:
                 # The user may read the flavor, but not its extra specs.
-                flavor = flavors.get(cloud.service(), each['flavorRef'])
+                flavor = get_flavor(cloud.service(), each['flavorRef'])
         try:
             one = pool_capacity.demand_of_flavor(flavor, each)
         except exceptions.BadRequest as exc:

@@ -15,8 +15,7 @@ from oslo_config import cfg
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.cloud.external import ExternalService
-from climate_core.cloud.limits import Limits
+from climate_core.cloud.limits import ExternalService, Limits
 from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.db import store
 from climate_core.db import usage as db
@@ -64,7 +63,9 @@ class Quota:
         with errors.collected():
             self.check_events(lease, before)
         creates_nothing = creates_nothing and not self.asks_external(lease, before)
-        most = errors.get(None, self.check_limits, lease, before, creates_nothing)
+        most = None
+        with errors.collected():
+            most = self.check_limits(lease, before, creates_nothing)
         with errors.collected():
             if self.asks_external(lease, before):
                 if before is None:
