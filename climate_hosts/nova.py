@@ -11,7 +11,7 @@ from typing import Any
 
 from climate_core.cloud import errors
 from climate_core.cloud.connections import Connection
-from climate_core.cloud.hypervisors import NOVA, list_all
+from climate_core.cloud.servers import NOVA_HOSTS, list_hypervisors
 
 
 def find_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
@@ -23,13 +23,13 @@ def find_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
     hypervisors = _search_hypervisors(conn, name)
     named = [node for node in hypervisors if node['hypervisor_hostname'] == name]
     # The names of libvirt's nodes begin with that of their service.
-    return named or [node for node in list_all(conn) if node['service']['host'] == name]
+    return named or [node for node in list_hypervisors(conn) if node['service']['host'] == name]
 
 
 def _search_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
     query = {'hypervisor_hostname_pattern': name}
     try:
-        return list(NOVA.read(conn, '/os-hypervisors/detail', 'hypervisors', query))
+        return list(NOVA_HOSTS.read(conn, '/os-hypervisors/detail', 'hypervisors', query))
     except errors.Gone:
         return []
 
@@ -37,7 +37,7 @@ def _search_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
 def list_aggregates(conn: Connection) -> Mapping[str, list[str]]:
     """Return the names of the host aggregates of each service host that is in one."""
     names: defaultdict[str, list[str]] = defaultdict(list)
-    for aggregate in NOVA.read(conn, '/os-aggregates', 'aggregates'):
+    for aggregate in NOVA_HOSTS.read(conn, '/os-aggregates', 'aggregates'):
         for host in aggregate['hosts']:
             names[host].append(aggregate['name'])
     return names
@@ -48,7 +48,7 @@ def list_isolated_hosts(conn: Connection, trait: str) -> set[str]:
     wanted = f'trait:{trait}'
     return {
         host
-        for aggregate in NOVA.read(conn, '/os-aggregates', 'aggregates')
+        for aggregate in NOVA_HOSTS.read(conn, '/os-aggregates', 'aggregates')
         for host in aggregate['hosts']
         if aggregate.get('metadata', {}).get(wanted) == 'required'
     }
@@ -62,4 +62,4 @@ def set_service_status(conn: Connection, service_id: str, reason: str | None) ->
     :param reason: None: enable it
     """
     body = {'status': 'disabled', 'disabled_reason': reason} if reason else {'status': 'enabled'}
-    NOVA.request(conn, 'PUT', f'/os-services/{service_id}', body)
+    NOVA_HOSTS.request(conn, 'PUT', f'/os-services/{service_id}', body)

@@ -11,8 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from climate_common import lanes
 from climate_core.cloud import errors
 from climate_core.cloud.connections import Connection
-from climate_core.cloud.flavors import get, list_all
-from climate_core.cloud.servers import NOVA
+from climate_core.cloud.servers import NOVA, get_flavor, list_flavors
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,7 +31,7 @@ class PrivateFlavor:
 def exists(conn: Connection, flavor_id: str) -> bool:
     """Return whether these rights see a flavor."""
     try:
-        get(conn, flavor_id)
+        get_flavor(conn, flavor_id)
     except errors.Gone:
         return False
     return True
@@ -100,7 +99,7 @@ def list_reservation_flavors(conn: Connection) -> Iterator[str]:
 
     One call for each thousand flavors.
     """
-    for flavor in list_all(conn):
+    for flavor in list_flavors(conn):
         lane = (flavor.get('extra_specs') or {}).get(lanes.EXTRA_SPEC)
         if lane == flavor['id'] == flavor['name'] and not flavor['os-flavor-access:is_public']:
             yield str(lane)

@@ -20,7 +20,7 @@ from typing import Any
 
 from sqlalchemy import orm
 
-from climate_common.microseconds import NEVER, to_microseconds
+from climate_common.dates import NEVER, to_microseconds
 from climate_core.calendar.model import Access, Unit
 from climate_core.calendar.timeline import Timeline, total_amounts
 from climate_core.db import calendar, sql

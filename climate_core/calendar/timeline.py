@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The timeline of a unit: its allocations, and its free capacity between them.
 
-All times are numbers (:mod:`climate_common.microseconds`), and intervals include their start but
+All times are numbers (:mod:`climate_common.dates`), and intervals include their start but
 not their end. A timeline never changes: several threads search it.
 """
 
@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from climate_common.microseconds import FOREVER, NEVER
+from climate_common.dates import FOREVER, NEVER
 from climate_core.calendar.model import Unit
 from climate_core.lease.allocations import Allocation
 

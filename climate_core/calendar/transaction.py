@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from sqlalchemy import orm
 
-from climate_common.microseconds import from_microseconds, to_microseconds
+from climate_common.dates import from_microseconds, to_microseconds
 from climate_core.calendar.index import Index, Snapshot
 from climate_core.calendar.model import Unit
 from climate_core.calendar.search import Timelines

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
 
-from climate_common import dates, durations, lease_fields, limits, sealing
+from climate_common import dates, lease_fields, limits, sealing
 from climate_core import exceptions
-from climate_core.lease import model, states, webhook
+from climate_core import webhooks as climate_core_webhooks
+from climate_core.lease import model, states
 
 P = ParamSpec('P')
 T = TypeVar('T')
@@ -128,7 +129,7 @@ class RequestRules:
     """
 
     minutes_before_end: int = 60
-    webhooks: webhook.WebhookRules = webhook.DEFAULT_RULES
+    webhooks: climate_core_webhooks.WebhookRules = climate_core_webhooks.DEFAULT_RULES
     late_start_seconds: int = 300
     max_retries: int = limits.RETRIES
     best_effort_timeout: int = limits.BEST_EFFORT_SECONDS
@@ -308,9 +309,9 @@ def _read_by(check: Callable[[Any], T], value: Any, field: str) -> T:
         raise exceptions.BadRequest(str(error), field=field) from None
 
 
-def read_webhook(value: Any, rules: webhook.WebhookRules) -> dict[str, Any] | None:
+def read_webhook(value: Any, rules: climate_core_webhooks.WebhookRules) -> dict[str, Any] | None:
     """Read the webhook of a lease; None: it has none."""
-    return None if value is None else webhook.read_webhook(value, rules)
+    return None if value is None else climate_core_webhooks.read_webhook(value, rules)
 
 
 def _read_before_end(
@@ -376,13 +377,13 @@ def read_date(value: object, now: datetime, field: str) -> datetime:
 def read_duration(value: object, field: str = 'duration') -> timedelta:
     """Read a duration of a request; InvalidDuration names its field."""
     with name_field(field):
-        return durations.parse(value)
+        return dates.parse_duration(value)
 
 
 def end_after(start: datetime, duration: timedelta, field: str = 'duration') -> datetime:
     """Return the end of a duration; InvalidDuration: it is too late."""
     with name_field(field):
-        return durations.end(start, duration)
+        return dates.add_duration(start, duration)
 
 
 def past_date_error(what: str, field: str, now: datetime) -> exceptions.InvalidDate:
@@ -404,7 +405,7 @@ def name_field(name: str) -> Iterator[None]:
         yield
     except dates.DateError as error:
         raise exceptions.InvalidDate(str(error), field=name) from None
-    except durations.DurationError as error:
+    except dates.DurationError as error:
         raise exceptions.InvalidDuration(str(error), field=name) from None
 
 

@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from climate_common import limits
-from climate_common.microseconds import from_microseconds
+from climate_common.dates import from_microseconds
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import Demand, QueuedRequest, Window

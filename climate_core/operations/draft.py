@@ -300,7 +300,7 @@ class Reserver:
         """
         plugin = self.plugins.get(str(values.get('resource_type')))
         if plugin is None:
-            known = ', '.join(resource_types.names(self.plugins)) or 'none'
+            known = ', '.join(resource_types.api_names(self.plugins)) or 'none'
             raise exceptions.UnknownResourceType(
                 f'resource_type must be one of the types that are enabled ({known}), not '
                 f'{values.get("resource_type")!r}.',

@@ -13,10 +13,11 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from climate_common import dates, microseconds, resource_types
+from climate_common import dates, resource_types
 from climate_core import exceptions
-from climate_core.cloud import Cloud, flavors
+from climate_core.cloud import Cloud
 from climate_core.cloud import errors as cloud_errors
+from climate_core.cloud.servers import get_flavor
 from climate_core.concurrency import SearchBudget
 from climate_core.context import RequestContext
 from climate_core.db import forecast_reads
@@ -129,8 +130,8 @@ def read_future_demands(
                     servers.append(read_demand(room, name, each))
         if servers:
             start, end = (
-                microseconds.to_microseconds(wanted[0].start),
-                microseconds.to_microseconds(wanted[0].end),
+                dates.to_microseconds(wanted[0].start),
+                dates.to_microseconds(wanted[0].end),
             )
             found[lease_id] = FutureDemand(start=start, end=end, servers=servers)
     return found
@@ -143,7 +144,7 @@ def read_releases(database: Database, resource_type: str, room: PoolCapacity) ->
         return []
     return [
         Release(
-            at=microseconds.to_microseconds(
+            at=dates.to_microseconds(
                 end.at if end.given_up_at is None else end.given_up_at + PREEMPTION_TIME
             ),
             host=places[end.resource_id],
@@ -239,10 +240,10 @@ def read_server_demands(
     for number, (place, each) in enumerate(wanted.items()):
         field = f'{place}.flavorRef'
         with cloud_errors.for_user(field):
-            flavor = flavors.get(cloud.user(context), each['flavorRef'])
+            flavor = get_flavor(cloud.user(context), each['flavorRef'])
             if 'extra_specs' not in flavor:
                 # The user may read the flavor, but not its extra specs.
-                flavor = flavors.get(cloud.service(), each['flavorRef'])
+                flavor = get_flavor(cloud.service(), each['flavorRef'])
         try:
             one = pool_capacity.demand_of_flavor(flavor, each)
         except exceptions.BadRequest as exc:
@@ -265,13 +266,13 @@ def check_servers(
     :raises climate_core.exceptions.NotEnough: it will not; with the reason, and with the earliest
         possible start if the search found one
     """
-    first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
+    first, last = dates.to_microseconds(start), dates.to_microseconds(end)
     try:
         forecast.check(FutureDemand(start=first, end=last, servers=servers))
     except NotExpected as exc:
-        ahead = last + microseconds.delta_to_microseconds(_SEARCH_AHEAD)
+        ahead = last + dates.delta_to_microseconds(_SEARCH_AHEAD)
         windows = forecast.windows(servers, last - first, first, ahead)
-        later = next((microseconds.from_microseconds(each) for each, _ in windows), None)
+        later = next((dates.from_microseconds(each) for each, _ in windows), None)
         told = f'{field}: {exc}'
         if later is None:
             raise exceptions.NotEnough(told, field) from exc
@@ -290,12 +291,12 @@ def find_server_windows(
     """Return the earliest windows in which the pool will have capacity for servers."""
     found = forecast.windows(
         servers,
-        microseconds.delta_to_microseconds(length),
-        microseconds.to_microseconds(earliest),
-        microseconds.to_microseconds(latest),
+        dates.delta_to_microseconds(length),
+        dates.to_microseconds(earliest),
+        dates.to_microseconds(latest),
     )
     for start, end in itertools.islice(found, limit):
-        yield microseconds.from_microseconds(start), microseconds.from_microseconds(end)
+        yield dates.from_microseconds(start), dates.from_microseconds(end)
 
 
 _CAPACITY_READERS: Final[Mapping[str, Callable[['connections.Connection'], PoolCapacity]]] = {
@@ -344,7 +345,7 @@ class PoolForecast:
         :raises climate_core.exceptions.BadRequest: the demand of a template is not known
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
-        first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
+        first, last = dates.to_microseconds(start), dates.to_microseconds(end)
         taken: list[tuple[Forecast, FutureDemand]] = []
         types = {one for each in reservations for one in list_demanded_types(each)}
         for resource_type in sorted(types):

@@ -15,8 +15,7 @@ from oslo_config import cfg
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.cloud.external import ExternalService
-from climate_core.cloud.limits import Limits
+from climate_core.cloud.limits import ExternalService, Limits
 from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.db import history
 from climate_core.db import usage as db

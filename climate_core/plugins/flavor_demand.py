@@ -10,15 +10,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from climate_common import amounts, limits
+from climate_common import limits, resource_types
 from climate_core import exceptions
-from climate_core.cloud import flavors
+from climate_core.cloud import servers
 
 #: Resource classes -> the names of amounts that the calendar has for them; others keep theirs.
 _AMOUNT_NAMES: Final = {
-    'VCPU': amounts.VCPUS,
-    'MEMORY_MB': amounts.MEMORY_MB,
-    'DISK_GB': amounts.DISK_GB,
+    'VCPU': resource_types.VCPUS,
+    'MEMORY_MB': resource_types.MEMORY_MB,
+    'DISK_GB': resource_types.DISK_GB,
 }
 _EXTRA_SPEC: Final = re.compile(r'(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)')
 _TRAIT: Final = re.compile(limits.TRAIT_PATTERN)
@@ -113,7 +113,7 @@ def read_demand(flavor: Mapping[str, Any]) -> FlavorDemand:
         asked.setdefault('VCPU', 0)
     taken = {_AMOUNT_NAMES.get(each, each): amount for each, amount in asked.items()}
     return FlavorDemand(
-        {name: each for name, each in (flavors.sizes(flavor) | taken).items() if each},
+        {name: each for name, each in (servers.read_flavor_sizes(flavor) | taken).items() if each},
         frozenset(traits['required']),
         frozenset(traits['forbidden']),
     )

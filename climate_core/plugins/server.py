@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
-from climate_common import amounts, limits, resource_types
+from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.conf import cloud as cloud_conf
@@ -84,7 +84,7 @@ class ServerPlugin(
         **server_spec.SCHEMA,
         **prebuilt_plugin.end_action_schema(server_end.END_ACTIONS),
         **prebuilt_plugin.STACK_ID_SCHEMA,
-        **provisioned_plugin.amounts_schema(*amounts.SERVER_UNITS),
+        **provisioned_plugin.amounts_schema(*resource_types.SERVER_UNITS),
     }
     key = server_spec.SPEC_KEY
     waiting = _RESERVED
@@ -205,7 +205,7 @@ class ServerPlugin(
     def _amounts(server: Mapping[str, Any]) -> dict[str, int]:
         flavor = server['flavor']
         sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], flavor['ephemeral'])
-        return amounts.of_server(*sizes, boots_from_volume=not server.get('image'))
+        return resource_types.server_amounts(*sizes, boots_from_volume=not server.get('image'))
 
     def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         kept = Progress.load(reservation.progress, START, self.now())

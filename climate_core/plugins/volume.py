@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_common import amounts, hints, limits, resource_types
+from climate_common import hints, limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers, volumes
 from climate_core.conf import cloud as cloud_conf
@@ -109,7 +109,7 @@ def reserve_volumes(
                 field=f'{SPEC_KEY}.size',
             )
     return provisioned_plugin.reserve_group(
-        SPEC_KEY, wanted, params, amounts.of_volume(wanted['size'])
+        SPEC_KEY, wanted, params, resource_types.volume_amounts(wanted['size'])
     )
 
 
@@ -153,7 +153,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         **SPEC_SCHEMA,
         **prebuilt_plugin.end_action_schema(volume_end.END_ACTIONS),
         **prebuilt_plugin.STACK_ID_SCHEMA,
-        **provisioned_plugin.amounts_schema(*amounts.VOLUME_UNITS),
+        **provisioned_plugin.amounts_schema(*resource_types.VOLUME_UNITS),
     }
     key = SPEC_KEY
     waiting = RESERVED
@@ -243,7 +243,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
 
     @staticmethod
     def _amounts(volume: Mapping[str, Any]) -> dict[str, int]:
-        return amounts.of_volume(int(volume['size']))
+        return resource_types.volume_amounts(int(volume['size']))
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
         """Block only what uses the volume, as far as that is known."""

@@ -14,8 +14,7 @@ from climate_core.db import calendar, rows, sql
 from climate_core.db.engine import Stale, signal
 from climate_core.db.registered_units import UnitTable
 from climate_core.db.tables import UNITS
-from climate_core.lease import unit_properties
-from climate_hosts import hosts
+from climate_hosts import hosts, nodes
 from climate_hosts.db import tables
 
 _HOST, _POOL = tables.HOSTS, tables.HOST_POOLS
@@ -49,7 +48,7 @@ def insert(
     pool: str,
     provider_id: str,
     lane_ids: tuple[str, ...],
-    known: unit_properties.Node,
+    known: nodes.Node,
     extra: Mapping[str, Any],
     state: hosts.State = hosts.State.ENROLLED,
     available: bool = True,

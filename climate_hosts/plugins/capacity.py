@@ -23,9 +23,9 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from climate_common import amounts, lanes, limits, resource_types
+from climate_common import lanes, limits, resource_types
 from climate_core.calendar.model import Demand, Unit
-from climate_core.cloud import errors, flavors
+from climate_core.cloud import errors, servers
 from climate_core.plugins import filters, flavor_demand
 from climate_core.plugins.base import Done, PollAgain
 from climate_hosts import private_flavors
@@ -79,7 +79,7 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         amount = params['amount']
         held = {unit: amount * size for unit, size in self._sizes(params).items()}
-        return {amounts.SERVERS: amount, **held}
+        return {resource_types.SERVERS: amount, **held}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         amount, affinity = params['amount'], params.get('affinity')
@@ -155,16 +155,16 @@ class CapacityPlugin(ServerCapacityPlugin):
 
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
         with errors.for_user('flavor_id'):
-            flavor = flavors.get(self.cloud.user(context), values['flavor_id'])
+            flavor = servers.get_flavor(self.cloud.user(context), values['flavor_id'])
             if 'extra_specs' not in flavor:
                 # The user may see the flavor, but not these.
-                flavor = flavors.get(self.cloud.service(), values['flavor_id'])
+                flavor = servers.get_flavor(self.cloud.service(), values['flavor_id'])
         demand = flavor_demand.read_demand(flavor)
         return {
             **self._params(values),
             # What a flavor gives cannot be changed, but it can be deleted.
             '_shape': lanes.flavor_shape(flavor),
-            '_sizes': flavors.sizes(flavor),
+            '_sizes': servers.read_flavor_sizes(flavor),
             '_piece': dict(demand.piece),
             '_required': sorted(demand.required),
             '_forbidden': sorted(demand.forbidden),
@@ -201,12 +201,12 @@ class SizesPlugin(ServerCapacityPlugin):
         'with the flavor that has the id of the reservation.'
     )
     schema: ClassVar[Mapping[str, Any]] = {
-        amounts.VCPUS: _size(1, 'The CPUs of each server.'),
-        amounts.MEMORY_MB: _size(1, 'The memory of each server in MiB.'),
-        amounts.DISK_GB: _size(0, 'The disk of each server in GiB.'),
+        resource_types.VCPUS: _size(1, 'The CPUs of each server.'),
+        resource_types.MEMORY_MB: _size(1, 'The memory of each server in MiB.'),
+        resource_types.DISK_GB: _size(0, 'The disk of each server in GiB.'),
         **SCHEMA,
     }
-    required = (amounts.VCPUS, amounts.MEMORY_MB, amounts.DISK_GB)
+    required = (resource_types.VCPUS, resource_types.MEMORY_MB, resource_types.DISK_GB)
 
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         return self._params(values)

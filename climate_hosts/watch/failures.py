@@ -28,11 +28,11 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.transaction import CalendarTransaction
-from climate_core.cloud import Cloud, errors, hypervisors
+from climate_core.cloud import Cloud, errors, servers
 from climate_core.db import calendar as db_calendar
 from climate_core.db import due_events, leases, sql, store
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected, signal
-from climate_core.lease import failures, model, states
+from climate_core.lease import model, resources, states
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import HostBacked, ResourcePlugin
 from climate_core.threads import PeriodicWorker
@@ -140,7 +140,7 @@ class HostWatch(PeriodicWorker):
         self._watching = bool(watched)
         if not watched:
             return
-        services = hypervisors.list_services(self._cloud.service())
+        services = servers.list_compute_services(self._cloud.service())
         if not services:
             LOG.warning('Nova names no nova-compute at all; it is not known which hosts failed')
             return
@@ -327,7 +327,7 @@ class HostWatch(PeriodicWorker):
                 self._lacking = True
         if lost and not replaced and not missing:
             return None
-        change = failures.record_host_replacement(lease, reservation_id, replaced, missing, now)
+        change = resources.record_host_replacement(lease, reservation_id, replaced, missing, now)
         if change.lease == lease:
             return None
         store.save(session, lease, change, now, _CAUSE)

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from climate_common import amounts, resource_types, words
+from climate_common import resource_types, words
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Shortage, Unit, UnitFilter
 from climate_core.cloud import errors, neutron
@@ -138,7 +138,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         }
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        return {amounts.FLOATING_IPS: params['amount']}
+        return {resource_types.FLOATING_IPS: params['amount']}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         network_id, amount = params['network_id'], params['amount']
@@ -383,7 +383,7 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
         return ReservedResource(
             wanted,
             {**self._params(values), **shown},
-            {amounts.FLOATING_IPS: 1},
+            {resource_types.FLOATING_IPS: 1},
             parent_id=values.get(prebuilt_plugin.STACK_ID_KEY),
         )
 

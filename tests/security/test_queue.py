@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from climate_common import microseconds
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import calendar, search, windows
 from climate_core.calendar.model import Demand
@@ -151,7 +151,7 @@ def test_planned_servers_keep_no_other_project_from_preempting(
 ) -> None:
     """They would run in another zone, which has enough room for all of them."""
     now, read = (
-        microseconds.to_microseconds(house.world.clock.now()),
+        dates.to_microseconds(house.world.clock.now()),
         pool_forecast.read_future_demands,
     )
     one = demand('', now + 2 * HOUR, now + 3 * HOUR, count)
@@ -202,7 +202,7 @@ def test_servers_with_volumes_keep_no_other_project_from_preempting(
 
 def test_forecasts_of_a_pass_are_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers would find room at many times, but take that of a lease that starts later."""
-    now = microseconds.to_microseconds(house.world.clock.now())
+    now = dates.to_microseconds(house.world.clock.now())
     claims = {f'{n}': demand(f'{n}', now + n * HOUR, now + 2000 * HOUR) for n in range(2, COUNT)}
     claims['first'] = demand('first', now, now + HOUR, COUNT // 4)
     monkeypatch.setattr(Hall, '__init__', large)

@@ -9,10 +9,9 @@ from typing import Any, Final
 import webob
 from sqlalchemy import orm
 
-from climate_common import dates, limits, microseconds, resource_types
+from climate_common import dates, limits, resource_types
 from climate_core import exceptions, policies
-from climate_core.api import blazar, policy, validation
-from climate_core.api.handlers import reservations
+from climate_core.api import policy, reservations, validation
 from climate_core.api.request import (
     Backend,
     Request,
@@ -26,7 +25,7 @@ from climate_core.api.request import (
 from climate_core.api.schemas import calendar as schema
 from climate_core.db import capacity, sql, timeline_rows
 from climate_core.lease import request as lease_request
-from climate_core.lease import unit_properties
+from climate_core.plugins import filters
 
 #: The default period, and the longest.
 _USUAL: Final = datetime.timedelta(days=7)
@@ -178,7 +177,7 @@ def _capacity(
     units = [unit for unit in rows[0] if viewer.sees(unit.access)]
     _check_properties(names, units, sees_all)
     promises = [promise for promise in rows[1] if viewer.sees(promise.units.access)]
-    span = microseconds.to_microseconds(since), microseconds.to_microseconds(until)
+    span = dates.to_microseconds(since), dates.to_microseconds(until)
     return [_series(series, names) for series in capacity.build_series(units, promises, *span)]
 
 
@@ -190,7 +189,7 @@ def _check_properties(
     The error does not reveal whether a property that the caller may not see exists.
     """
     for number, name in enumerate(names):
-        is_secret = not sees_all and name in unit_properties.NODE_FACTS and name not in _COMMON
+        is_secret = not sees_all and name in filters.NODE_FACTS and name not in _COMMON
         if is_secret or all(unit.properties[number] is None for unit in units):
             raise exceptions.BadRequest(
                 f'properties: no host has a property {name} that you may see. GET '
@@ -245,7 +244,7 @@ def _series(series: capacity.Series, names: Sequence[str]) -> dict[str, Any]:
         **({'properties': by} if names else {}),
         'unit': series.unit,
         'steps': [
-            {**each._asdict(), 'time': dates.serialize(microseconds.from_microseconds(each.time))}
+            {**each._asdict(), 'time': dates.serialize(dates.from_microseconds(each.time))}
             for each in series.steps
         ],
     }
@@ -276,7 +275,7 @@ def get_availability(backend: Backend, request: Request) -> webob.Response:
     validation.check(listed, schema.QUERIED_RESERVATIONS, 'reservations')
     values['reservations'] = [
         _check_queried(backend, reservation, f'reservations[{number}]')
-        for number, reservation in enumerate(blazar.convert_reservations(listed))
+        for number, reservation in enumerate(reservations.convert_reservations(listed))
     ]
     with backend.reserving.turn(context, values):
         return answer(200, {'windows': backend.manager.find_windows(context, values)})

@@ -12,8 +12,7 @@ import webob
 
 from climate_common import dates, limits
 from climate_core import exceptions, policies
-from climate_core.api import blazar, policy, registered_units, validation
-from climate_core.api.handlers import reservations
+from climate_core.api import policy, registered_units, reservations, validation
 from climate_core.api.request import (
     Backend,
     Request,
@@ -300,7 +299,7 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
     if 'id' in normal:
         normal['id'] = normal['id'].lower()
     if 'reservations' in normal:
-        normal['reservations'] = blazar.convert_reservations(normal['reservations'])
+        normal['reservations'] = reservations.convert_reservations(normal['reservations'])
     if 'events' in normal:
         normal['events'] = [
             {'event_type': event['event_type'], 'time': event.get('time', event.get('event_date'))}

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from climate_common import microseconds
+from climate_common import dates
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
 from climate_core.calendar import search
@@ -206,7 +206,7 @@ class _PoolSnapshot:
         with require_cloud():
             self._room = CommonHostCapacity(services.cloud.service())
         self._places = self._room.places
-        self._start, self._end = map(microseconds.to_microseconds, period)
+        self._start, self._end = map(dates.to_microseconds, period)
         self._releases = pool_forecast.read_releases(database, SERVER, self._room)
         self._claims = pool_forecast.read_future_demands(database, SERVER, self._room)
         self._claims.pop(lease.id, None)

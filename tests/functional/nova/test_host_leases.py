@@ -5,7 +5,7 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import flavors
+from climate_core.cloud import servers
 from climate_core.db import usage as db_usage
 from climate_core.delivery import usage
 from climate_core.lease import views
@@ -338,7 +338,9 @@ class TestCapacityLeases(HostLeasesTest):
 
     def test_what_a_host_has_is_promised_once(self):
         host = self.world.database.read(db.find, 'host1')
-        piece = flavors.sizes(flavors.get(self.cloud.service(), self.flavor['id']))
+        piece = servers.read_flavor_sizes(
+            servers.get_flavor(self.cloud.service(), self.flavor['id'])
+        )
         room = min(host.capacity[unit] // size for unit, size in piece.items() if size)
         self.lease_room(room, affinity=True, names='host1')
         with pytest.raises(exceptions.NotEnough) as caught:
