@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from climate_core.db.registered_units import UnitTable
     from climate_core.lease.model import Reservation
     from climate_core.notifications.schemas import NotificationType
-    from climate_core.operations.queue.wait_queue import WaitQueue
     from climate_core.operations.services import HostEvacuation, Services
+    from climate_core.operations.wait_queue import WaitQueue
     from climate_core.plugins.base import ResourcePlugin
     from climate_core.repair.operator_repair import RepairResult
     from climate_core.threads import Background
@@ -65,9 +65,7 @@ class HostPackage(ReservationPackage):
     def create_evacuation(self, services: 'Services', queue: 'WaitQueue') -> 'HostEvacuation':
         from climate_hosts.operations.evacuation import EvacuationPlanner, HostEvacuation
 
-        planner = EvacuationPlanner(
-            services.conf, services.database, services.allocation_service, services.cloud
-        )
+        planner = EvacuationPlanner(services.conf, services.database, services, services.cloud)
         return HostEvacuation(planner, queue, services.clock)
 
     def create_workers(self, parts: ManagerParts) -> Iterator['Background']:

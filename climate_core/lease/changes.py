@@ -53,7 +53,7 @@ class UpdateRules:
 
 def new_lease(
     lease_id: str,
-    asked: request.LeaseRequest,
+    lease_request: request.LeaseRequest,
     digest: str | None,
     context: RequestContext,
     reservations: Iterable[Reservation],
@@ -71,24 +71,24 @@ def new_lease(
     """
     lease = Lease(
         id=lease_id,
-        name=asked.name,
+        name=lease_request.name,
         project_id=str(context.project_id),
         user_id=str(context.user_id),
-        start_date=asked.start,
-        end_date=asked.end,
-        before_end_date=asked.before_end,
+        start_date=lease_request.start,
+        end_date=lease_request.end,
+        before_end_date=lease_request.before_end,
         created_at=now,
-        start_policy=asked.start_policy or states.StartPolicy.AUTO,
-        before_start=asked.before_start or (),
-        webhook=asked.webhook,
+        start_policy=lease_request.start_policy or states.StartPolicy.AUTO,
+        before_start=lease_request.before_start or (),
+        webhook=lease_request.webhook,
         request_digest=digest,
         kind=kind,
-        priority=asked.priority or 0,
-        preemptible=asked.preemptible,
-        **asked.generic,
+        priority=lease_request.priority or 0,
+        preemptible=lease_request.preemptible,
+        **lease_request.generic,
         reservations=model.order_joining((), reservations),
     )
-    first = schedule.first_events(lease, asked.events, now, before_start)
+    first = schedule.first_events(lease, lease_request.events, now, before_start)
     if external_end:
         first = (*first, end.new_external_end(lease_id, now))
     return dataclasses.replace(lease, events=first)

@@ -11,7 +11,6 @@ no longer needed, whatever became of the lease.
 import contextlib
 import dataclasses
 import datetime
-import functools
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -26,11 +25,12 @@ from climate_core import exceptions
 from climate_core.cloud import Cloud, errors
 from climate_core.cloud.connections import Connection
 from climate_core.db.engine import Clock, Database
-from climate_core.lease import model, states
+from climate_core.lease import limits, model
 from climate_core.lease.events import queue
-from climate_core.operations.allocation_service import AllocationService
+from climate_core.operations.allocation import count_shortage
 from climate_core.operations.draft import Draft
-from climate_core.operations.queue.wait_queue import WaitQueue
+from climate_core.operations.services import Services
+from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins import server_placement
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.loading import PluginError
@@ -95,7 +95,7 @@ class EvacuationPlanner:
 
     conf: cfg.ConfigOpts
     database: Database
-    allocation_service: AllocationService
+    services: Services
     cloud: Cloud | None = None
 
     def __post_init__(self) -> None:
@@ -152,7 +152,7 @@ class EvacuationPlanner:
 
         :raises climate_core.plugins.server_placement.CannotDrainHosts: too few
         """
-        missing, would_do = self.allocation_service.count_shortage(lease, now)
+        missing, would_do = count_shortage(self.services, lease, now)
         present = [
             host
             for host in self.database.read(host_reservations.list_available)
@@ -239,12 +239,18 @@ def grant(queue: WaitQueue, lease: model.Lease, evacuated: Sequence[int]) -> Non
     :raises climate_core.exceptions.ClimateError: its project exceeds its limits by now, or the
         hosts that are to be added to them were allocated to other leases
     """
-    queue.grant(
-        lease,
-        states.LeaseStatus.IN_PROGRESS,
-        evacuated,
-        functools.partial(shared_hosts.complete_evacuation, emptied=evacuated, lease_id=lease.id),
-    )
+    queue.database.write(_write_grant, queue, lease, queue.check_limits(lease), evacuated)
+
+
+def _write_grant(
+    session: orm.Session,
+    queue: WaitQueue,
+    lease: model.Lease,
+    most: limits.Amounts | None,
+    evacuated: Sequence[int],
+) -> None:
+    if queue.write_grant(session, lease, most, evacuated):
+        shared_hosts.complete_evacuation(session, emptied=evacuated, lease_id=lease.id)
 
 
 class _EvacuationPass:
@@ -274,7 +280,7 @@ class _EvacuationPass:
     def run(self) -> PollAgain | None:
         evacuating = self._database.read(host_reservations.list_evacuating)
         taken = [host for host in evacuating if host.emptied_for == self._lease.id]
-        missing, _ = self._planner.allocation_service.count_shortage(self._lease, self._now)
+        missing, _ = count_shortage(self._planner.services, self._lease, self._now)
         if not missing:
             # Other leases have released enough: the hosts that were taken are returned.
             grant(self._queue, self._lease, [])

@@ -9,7 +9,6 @@ from climate_core.context import RequestContext
 from climate_core.db import tables
 from climate_core.db import usage as db
 from climate_core.lease import limits, model
-from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.base import ReservedResource, ResourcePlugin
 from tests.support.world import TYPE, Things, World
@@ -77,11 +76,7 @@ def limit(world: World, **most: int) -> Keystone:
 
 def replace_plugins(world: World, plugins: Mapping[str, ResourcePlugin]) -> None:
     """Have the operations use other plugins than the engine."""
-    services = dataclasses.replace(
-        world.operations.services,
-        plugins=plugins,
-        allocation_service=AllocationService(world.calendar, plugins),
-    )
+    services = dataclasses.replace(world.operations.services, plugins=plugins)
     before = world.operations.quota
     world.operations = LeaseOperations(services)
     world.operations.quota.most, world.operations.quota.external = before.most, before.external

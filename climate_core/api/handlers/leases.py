@@ -34,7 +34,7 @@ from climate_core.lease import request as lease_request
 from climate_core.lease import states, views
 from climate_core.lease.history import HistoryEntry
 from climate_core.lease.model import Lease
-from climate_core.operations import lease_kinds
+from climate_core.operations import draft
 
 _DATES = ('start_date', 'end_date', 'before_end_date')
 
@@ -144,7 +144,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
         values['reservations'] = listed
     best_effort = values.get('kind') == states.LeaseKind.BEST_EFFORT
     # For other types the manager rejects the kind, also for administrators.
-    if best_effort and lease_kinds.may_be_best_effort([each['resource_type'] for each in listed]):
+    if best_effort and draft.may_be_best_effort([each['resource_type'] for each in listed]):
         policy.authorize(backend.enforcer, context, policies.EVACUATE_HOSTS, target, 'kind')
     with backend.reserving.turn(context, values):
         if request.parameters.get('dry_run'):
