@@ -69,7 +69,7 @@ class Limits:
         """Return whether projects may have limits."""
         return str(self._conf.limits.driver) != 'none'
 
-    def of(self, project_id: str) -> Mapping[str, int] | None:
+    def read_limits(self, project_id: str) -> Mapping[str, int] | None:
         """Return the limits of a project by name, where -1 is unlimited; None: no limits.
 
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer, or the
@@ -96,7 +96,7 @@ class Limits:
 
         :raises climate_core.exceptions.ServiceUnavailable: as of :meth:`of`
         """
-        return self._recent.find(project_id) or self.of(project_id)
+        return self._recent.find(project_id) or self.read_limits(project_id)
 
     def _options(self) -> dict[str, int]:
         return {name: self._conf.limits[name] for name in limits.NAMES}

@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from climate_common import dates, lease_fields
 from climate_core import exceptions
-from climate_core import webhooks as climate_core_webhooks
 from climate_core.context import RequestContext
 from climate_core.lease import events, model, request, resources, states, transitions
 from climate_core.lease.events import end, queue, schedule
@@ -35,20 +34,6 @@ _PLAIN: Final = (
 )
 _CHANGEABLE = {*_PLAIN, *_TIMES, 'duration', 'events', 'reservations', 'webhook'}
 _BEFORE_START = (*states.UNGRANTED, states.LeaseStatus.PENDING)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class UpdateRules:
-    """Limits that the operator sets for updates.
-
-    :param late: the maximum age, in seconds, of a new start or event
-    :param before_start: the seconds before the start of the notices that every lease has
-    :param webhooks: which webhooks are allowed
-    """
-
-    late: float = 0.0
-    before_start: Sequence[int] = ()
-    webhooks: climate_core_webhooks.WebhookRules = climate_core_webhooks.DEFAULT_RULES
 
 
 def new_lease(
@@ -95,7 +80,7 @@ def new_lease(
 
 
 def update_lease(
-    lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateRules
+    lease: Lease, values: Mapping[str, Any], now: datetime, rules: request.RequestRules
 ) -> Change:
     """Return a lease with the values of its user; its events move with it.
 
@@ -120,7 +105,7 @@ def update_lease(
         after = cancel_early_ends(lease, after, partial, now)
     after = schedule.move_start_notices(lease, after, rules.before_start, now)
     if 'events' in wanted:
-        after = _replace_user_events(after, wanted['events'], now, rules.late)
+        after = _replace_user_events(after, wanted['events'], now, rules.late_start_seconds)
     for item in wanted.get('reservations', ()):
         params = {k: v for k, v in item.items() if k != 'id'}
         after = resources.change_reservation(after, str(item.get('id')), params, now).lease
@@ -153,7 +138,9 @@ def _with_duration(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
     return dataclasses.replace(lease, duration=None) if 'end_date' in wanted else lease
 
 
-def _change_plain_fields(lease: Lease, wanted: Mapping[str, Any], rules: UpdateRules) -> Lease:
+def _change_plain_fields(
+    lease: Lease, wanted: Mapping[str, Any], rules: request.RequestRules
+) -> Lease:
     """Change the fields that are no times."""
     new = {field: request.read_value(field, wanted[field]) for field in _PLAIN if field in wanted}
     if 'webhook' in wanted:
@@ -188,7 +175,7 @@ def _move_times(
     lease: Lease,
     given: Mapping[str, datetime],
     now: datetime,
-    rules: UpdateRules,
+    rules: request.RequestRules,
 ) -> Lease:
     """Set the new times of a lease. ``before_end_date`` follows the end unless it is given."""
     moved = {k: v for k, v in given.items() if v != getattr(old, k)}
@@ -198,7 +185,7 @@ def _move_times(
     end = given.get('end_date', lease.end_date)
     before_end = None
     if moved:
-        _check_move(lease, moved, now, rules.late)
+        _check_move(lease, moved, now, rules.late_start_seconds)
         if 'before_end_date' in given:
             before_end = request.check_before_end(given['before_end_date'], start, end)
     after = schedule.shift_period(lease, start, end, now, before_end)

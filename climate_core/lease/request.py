@@ -113,9 +113,10 @@ class RequestRules:
 
     :param minutes_before_end: the default notice before the end; 0: none
     :param webhooks: which webhooks are allowed
-    :param late_start_seconds: the maximum age of the start, or of an event, of a new lease
+    :param late_start_seconds: the maximum age of a new start, or of a new event
     :param max_retries: the maximum number of retries of a lease
     :param best_effort_timeout: the maximum number of seconds to drain hosts for a lease
+    :param before_start: the seconds before the start of the notices that every lease has
     """
 
     minutes_before_end: int = 60
@@ -123,6 +124,7 @@ class RequestRules:
     late_start_seconds: int = 300
     max_retries: int = limits.RETRIES
     best_effort_timeout: int = limits.BEST_EFFORT_SECONDS
+    before_start: Sequence[int] = ()
 
 
 def read_lease_request(

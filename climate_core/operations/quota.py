@@ -36,7 +36,7 @@ class Quota:
 
     conf: cfg.ConfigOpts
     database: Database
-    most: Limits
+    project_limits: Limits
     external: ExternalService
 
     def __post_init__(self) -> None:
@@ -125,7 +125,7 @@ class Quota:
     ) -> datetime.datetime | None:
         """Return when enough leases of the project have ended for a new one; None if never."""
         held = self.database.read(db.read_held, lease.project_id)
-        most = self.most.of(lease.project_id) or {}
+        most = self.project_limits.read_limits(lease.project_id) or {}
         return limits.available_from(most, count_added(lease, None), held, now)
 
     def note(self, project_id: str, used: limits.Amounts | None) -> None:
@@ -145,7 +145,7 @@ class Quota:
         """
         adding = count_added(lease, before)
         project_id = lease.project_id
-        most = self.most.recent(project_id) if any(adding.values()) else None
+        most = self.project_limits.recent(project_id) if any(adding.values()) else None
         if most is None:
             return None
         noted = self._noted.find(project_id) if creates_nothing else None
@@ -157,7 +157,7 @@ class Quota:
             limits.enforce_limits(most, used, adding)
         except exceptions.LimitExceeded:
             # They may have been raised since.
-            most = self.most.of(project_id) or {}
+            most = self.project_limits.read_limits(project_id) or {}
             limits.enforce_limits(most, used, adding)
         return most
 

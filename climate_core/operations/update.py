@@ -28,7 +28,7 @@ from climate_core.lease import changes, limits, model, resources, states
 from climate_core.lease.allocations import Allocation
 from climate_core.lease.events import start
 from climate_core.lease.history import user_cause
-from climate_core.lease.request import prefix_field
+from climate_core.lease.request import RequestRules, prefix_field
 from climate_core.lease.transitions import Change
 from climate_core.operations.allocation import read_demands, remaining_period
 from climate_core.operations.draft import check_owner
@@ -199,7 +199,7 @@ class LeaseUpdate:
         is_external = is_lease and self._quota.external.on_update
         may_add = not is_lease or bool(request.values.get('reservations'))
         if not is_external and not (
-            may_add and (self._quota.most.is_on or request.context.is_delegated)
+            may_add and (self._quota.project_limits.is_on or request.context.is_delegated)
         ):
             return
         lease, now = self._services.database.read(self._load), self._services.clock.now()
@@ -247,8 +247,8 @@ class LeaseUpdate:
                     raise exceptions.BadRequest(exc.message, field='id') from exc
                 items.append({'id': item['id'], **normalized})
         conf = self._services.conf
-        rules = changes.UpdateRules(
-            late=conf.manager.late_start_seconds,
+        rules = RequestRules(
+            late_start_seconds=conf.manager.late_start_seconds,
             before_start=conf.manager.before_start_seconds,
             webhooks=webhook_rules(conf) if values.get('webhook') else DEFAULT_RULES,
         )

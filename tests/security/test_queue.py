@@ -119,7 +119,7 @@ def wait_for_room(house: House, count: int, **values: Any) -> str:
 
 
 def test_lease_above_the_limits_keeps_no_room_from_other_projects(house: House) -> None:
-    house.world.operations.quota.most = quotas.Keystone(reserved_vcpus=SIZE - 1)
+    house.world.operations.quota.project_limits = quotas.Keystone(reserved_vcpus=SIZE - 1)
     first = house.lease(SIZE - 1, project=OTHER)
     house.settle(1)
     mine = wait_for_room(house, SIZE - 1)
@@ -134,7 +134,7 @@ def test_lease_above_the_limits_keeps_no_room_from_other_projects(house: House) 
 
 
 def test_no_lease_gives_way_to_one_above_the_limits(house: House) -> None:
-    house.world.operations.quota.most = quotas.Keystone(reserved_vcpus=SIZE - 1)
+    house.world.operations.quota.project_limits = quotas.Keystone(reserved_vcpus=SIZE - 1)
     others = house.lease(SIZE - 1, preemptible=True, project=OTHER)
     house.settle(1)
     mine = wait_for_room(house, SIZE - 1)

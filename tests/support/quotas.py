@@ -38,12 +38,12 @@ class Keystone:
         self.remembered: dict[str, int] | None = None
         self.asked: list[str] = []
 
-    def of(self, project_id: str) -> dict[str, int]:
+    def read_limits(self, project_id: str) -> dict[str, int]:
         self.asked.append(project_id)
         return self.most
 
     def recent(self, project_id: str) -> dict[str, int]:
-        return self.of(project_id) if self.remembered is None else self.remembered
+        return self.read_limits(project_id) if self.remembered is None else self.remembered
 
 
 class Judge:
@@ -69,7 +69,7 @@ class Judge:
 def limit(world: World, **most: int) -> Keystone:
     """Turn the limits on."""
     keystone = Keystone(**most)
-    world.operations.quota.most = keystone
+    world.operations.quota.project_limits = keystone
     replace_plugins(world, {TYPE: Servers()})
     return keystone
 
@@ -79,7 +79,10 @@ def replace_plugins(world: World, plugins: Mapping[str, ResourcePlugin]) -> None
     services = dataclasses.replace(world.operations.services, plugins=plugins)
     before = world.operations.quota
     world.operations = LeaseOperations(services)
-    world.operations.quota.most, world.operations.quota.external = before.most, before.external
+    world.operations.quota.project_limits, world.operations.quota.external = (
+        before.project_limits,
+        before.external,
+    )
 
 
 def judge(world: World) -> Judge:

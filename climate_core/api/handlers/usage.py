@@ -227,7 +227,7 @@ def get_limits(backend: Backend, request: Request) -> webob.Response:
         raise exceptions.BadRequest(
             'project_id: must be given, since the token has no project.', 'project_id'
         )
-    most = backend.limits.of(project_id) or {}
+    most = backend.limits.read_limits(project_id) or {}
     used = backend.database.read(db.count_used, project_id)
     shown = {
         name: {'limit': most.get(name, limits.UNLIMITED), 'used': used[name]}

@@ -249,7 +249,7 @@ class TestHostLeases(HostLeasesTest):
         assert len(self.hosts_of(self.world.lease(first.id))) == 1
 
     def test_more_hosts_are_counted_and_limited(self):
-        self.world.operations.quota.most = keystone = quotas.Keystone(reserved_hosts=1)
+        self.world.operations.quota.project_limits = keystone = quotas.Keystone(reserved_hosts=1)
         lease = self.lease_hosts('2026-12-01 13:00', min=1)
         (reservation,) = lease.reservations
         more = {'id': reservation.id, 'min': 2, 'max': 2}
