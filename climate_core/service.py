@@ -17,7 +17,8 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import delivery as usage_conf
 from climate_core.db import trusts as db_trusts
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
+from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.db.sql import Clock
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
 from climate_core.engine.allocation_release import AllocationReleaser
@@ -200,12 +201,18 @@ class ManagerService:
         yield CalendarWarmup(self._calendar)
         yield self.rpc
         if watch:
-            trusts = Trusts(self.cloud)
-            yield Reconciler(conf, self.database, self.plugins, trusts, self.metrics)
+            yield Reconciler(
+                conf,
+                self.database,
+                self.plugins,
+                Trusts(self.cloud),
+                self.scheduler,
+                self.metrics,
+            )
             workers = self._create_package_workers()
             yield from workers
             checks = {
-                name: listener.NotifiedChecks(self.database, plugin)
+                name: listener.NotifiedChecks(self.database, plugin, self.scheduler)
                 for name, plugin in self.plugins.items()
                 if plugin.notifications is not None
             }

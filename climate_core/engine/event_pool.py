@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from oslo_log import log
 
-from climate_core.db.due_events import DueEvent
+from climate_core.db.events import DueEvent
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.executor import MAX_GROUP_SIZE, EventExecutor, EventJob, Stage
 

@@ -5,8 +5,8 @@ Read the resource, do the difference, record the outcome: each part may be done 
 manager too, without harm. Only the finish counts, and it is fenced by the claim's generation.
 
 Claims and finishes of events that come at the same time share a transaction: their leases are
-read, changed and notified of together, see :mod:`climate_core.db.rows`. The fence of each event
-stays its own. :mod:`climate_core.engine.event_pool` has the threads.
+read, changed and notified of together, see :func:`climate_core.db.sql.deferred_writes`. The fence
+of each event stays its own. :mod:`climate_core.engine.event_pool` has the threads.
 """
 
 import contextlib
@@ -22,9 +22,10 @@ from sqlalchemy import orm
 
 from climate_core import context, test_hooks
 from climate_core.concurrency import Outcome
-from climate_core.db import leases, rows, store
-from climate_core.db.due_events import DueEvent
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Stale
+from climate_core.db import leases, sql, store
+from climate_core.db.engine import DATABASE_ERRORS, GroupWriter, Stale
+from climate_core.db.events import DueEvent
+from climate_core.db.sql import Clock
 from climate_core.delivery.metrics import Metrics
 from climate_core.engine.allocation_release import AllocationReleaser
 from climate_core.engine.claims import ClaimLost, Claims, EventClaim, find_claimed_event
@@ -97,7 +98,7 @@ class EventJob:
         return self.stage in (Stage.CLAIM, Stage.FINISH)
 
 
-class EventExecutor(rows.GroupWriter[EventJob, Any]):
+class EventExecutor(GroupWriter[EventJob, Any]):
     """Do the steps of events.
 
     :param calls: calls the plugins
@@ -181,7 +182,7 @@ class EventExecutor(rows.GroupWriter[EventJob, Any]):
     def write_all(self, session: orm.Session, jobs: Sequence[EventJob]) -> list[Outcome[Any]]:
         """Write events of different leases: each reads what was written before the group."""
         locked = leases.lock_all(session, {job.due.lease_id for job in jobs})
-        with rows.deferred_writes(session):
+        with sql.deferred_writes(session):
             return [self._write_fenced(session, job, locked.get(job.due.lease_id)) for job in jobs]
 
     def _write_fenced(

@@ -21,9 +21,10 @@ from oslo_log import log
 
 from climate_core.cloud import errors
 from climate_core.concurrency import BatchRunner, Outcome
-from climate_core.db import due_events
-from climate_core.db.due_events import DueEvent
-from climate_core.db.engine import Clock, Database
+from climate_core.db import events as db_events
+from climate_core.db.engine import Database
+from climate_core.db.events import DueEvent
+from climate_core.db.sql import Clock
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.plugin_calls import EXPECTED_ERRORS
 from climate_core.lease import events, model, states, transitions
@@ -138,7 +139,7 @@ class FastStarts(BatchRunner[model.ResourceKey, DueEvent | None]):
         outcomes: dict[model.ResourceKey, Outcome[DueEvent | None]] = {}
         for resource_type, ids in by_type.items():
             try:
-                due = self._database.read(due_events.find_early, resource_type, ids)
+                due = self._database.read(db_events.find_early, resource_type, ids)
             except BaseException as exc:  # noqa: BLE001 - the callers raise it
                 outcomes |= {(resource_type, each): (None, exc) for each in ids}
             else:
@@ -161,7 +162,7 @@ class FastStarts(BatchRunner[model.ResourceKey, DueEvent | None]):
             return None
         priority = events.get_handler(event.event_type).priority
         values = event.id, lease.id, event.event_type, event.generation, priority, event.next_at
-        return due_events.bring_forward(DueEvent(*values), event.updated_at, 1, now)
+        return db_events.bring_forward(DueEvent(*values), event.updated_at, 1, now)
 
     def poll(self, due: DueEvent) -> FinishedStart | None:
         """Poll the resource of a start; None unless it is active."""

@@ -16,7 +16,8 @@ from typing import Protocol
 from oslo_log import log
 
 from climate_core import exceptions, test_hooks
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Stale
+from climate_core.db.sql import Clock
 from climate_core.delivery.metrics import Metrics
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.claims import ClaimLost, EventClaim

@@ -32,7 +32,7 @@ from oslo_log import log
 from climate_core.cloud import errors
 from climate_core.concurrency import RateLimit
 from climate_core.conf import cloud
-from climate_core.db import reservations, store
+from climate_core.db import leases, store
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.engine.fast_start import FastStarts
 from climate_core.engine.scheduler import Scheduler
@@ -81,14 +81,18 @@ class _QueuedCheck(NamedTuple):
 
 
 class NotifiedChecks(Worker):
-    """Check resources of one type that a lease holds."""
+    """Check resources of one type that a lease holds.
+
+    :param scheduler: of the engine, which is nudged when something was written
+    """
 
     name = 'checks'
 
-    def __init__(self, database: Database, plugin: ResourcePlugin) -> None:
+    def __init__(self, database: Database, plugin: ResourcePlugin, scheduler: Worker) -> None:
         super().__init__(_PERIOD_SECONDS)
         self._database = database
         self._plugin = plugin
+        self._scheduler = scheduler
         self._limit = RateLimit(_MAX_CHECKS, _PERIOD_SECONDS)
         self._lock = threading.Lock()
         self._waiting: dict[_CheckKey, _QueuedCheck] = {}
@@ -148,7 +152,7 @@ class NotifiedChecks(Worker):
         changed: set[str] = set()
         try:
             held = self._database.read(
-                reservations.find_holders, self._plugin.resource_type, sorted(checked)
+                leases.find_holding_reservations, self._plugin.resource_type, sorted(checked)
             )
             changed = self._record(is_move, held) if held else set()
         except _CHECK_ERRORS as exc:
@@ -174,6 +178,7 @@ class NotifiedChecks(Worker):
             if mark(self._database, lease_id, by_reservation):
                 reason = ' '.join(sorted(set(by_reservation.values())))
                 LOG.warning('Lease %s: %s', lease_id, reason)
+                self._scheduler.nudge()
         return {reservation.resource_id for reservation, _ in found}
 
 
@@ -181,7 +186,8 @@ class NotificationEndpoint:
     """Receive the notifications about one type of resource.
 
     :param checks: checks what may have happened to a resource of a lease
-    :param fast_starts: finds the event that the scheduler polls before its time
+    :param fast_starts: finds the event that the engine should poll before its time
+    :param scheduler: of the engine, which polls that event
     """
 
     def __init__(
@@ -220,14 +226,14 @@ class NotificationEndpoint:
             if (is_move or kind in source.lost) and self._checks.request(resource_id, is_move):
                 return
             if kind in source.done:
-                self._look(resource_id)
+                self._poll_early(resource_id)
         except _DATABASE_ERRORS as exc:
             LOG.warning('%s of %s was not taken in: %s', event_type, resource_id, exc)
 
     #: cinder-scheduler notifies with this priority that a volume has no backend.
     error = info
 
-    def _look(self, resource_id: str) -> None:
+    def _poll_early(self, resource_id: str) -> None:
         due = self._fast_starts.find_early_poll(self._resource_type, resource_id)
         if due is not None and self._limit.take(resource_id):
             self._scheduler.poll_early(due)
@@ -236,16 +242,14 @@ class NotificationEndpoint:
 class ComputeEndpoint:
     """Check the hosts of the pools when Nova notifies of a nova-compute.
 
-    :param workers: those that poll on such a change; the host need not be one of a pool
+    :param workers: those that poll on such a change are nudged, also for a host of no pool
     """
 
     filter_rule = messaging.NotificationFilter(event_type=r'^service\.(create|update|delete)$')
 
     def __init__(self, workers: Iterable[Background]) -> None:
         self._workers = [
-            worker
-            for worker in workers
-            if isinstance(worker, Worker) and worker.polls_on_compute_change
+            each for each in workers if isinstance(each, Worker) and each.polls_on_compute_change
         ]
 
     def info(
@@ -275,13 +279,14 @@ def create_listeners(
     checks: Mapping[str, NotifiedChecks],
     fast_starts: FastStarts,
     scheduler: Scheduler,
-    workers: Iterable[Background],
+    workers: Sequence[Background],
 ) -> list[MessageServer]:
     """Create the listeners for these plugins; they receive nothing before their ``start``.
 
     :param checks: resource type -> what checks its resources
-    :param fast_starts: finds an event that the scheduler polls before its time
-    :param workers: those of the packages, some of which poll after a change of a nova-compute
+    :param fast_starts: finds an event that the engine should poll before its time
+    :param scheduler: of the engine, which polls that event
+    :param workers: those of the packages, which may poll when a nova-compute changes
     :returns: none for what is turned off
     """
     endpoints: dict[str, list[NotificationEndpoint | ComputeEndpoint]] = defaultdict(list)

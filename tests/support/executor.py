@@ -6,8 +6,9 @@ from typing import Any
 
 from sqlalchemy import orm
 
-from climate_core.db.due_events import NO_SERVICES, DueEvent, Services
-from climate_core.db.engine import Clock, Database
+from climate_core.db.engine import Database
+from climate_core.db.events import NO_SERVICES, DueEvent, Services
+from climate_core.db.sql import Clock
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.executor import EventExecutor, EventJob, Stage, WorkResult

@@ -87,7 +87,10 @@ def test_a_lease_that_is_changed_while_it_is_asked_about(world: World) -> None:
 def tells(world: World, told: Callable[[model.Lease], None]) -> None:
     operations = world.operations
     actions: Any = types.SimpleNamespace(
-        lease_calls={**operations.lease_calls, 'notify_external_end': told},
+        lease_calls={
+            'notify_external_end': told,
+            'release_trust': operations.owner_trusts.release,
+        },
         preempt_servers=operations.preempt_servers,
     )
     world.executor = world.new_executor(actions=actions)

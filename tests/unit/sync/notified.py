@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resources that notifications are about, and what checks them."""
 
-import types
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from climate_core.db import due_events
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins.base import Evacuable, ReservedResource, ResourcePlugin
@@ -13,6 +11,7 @@ from climate_core.plugins.server import ServerPlugin
 from climate_core.plugins.stack import StackPlugin
 from climate_core.plugins.volume import VolumePlugin
 from climate_core.repair import listener
+from climate_core.threads import Worker
 from tests.support.executor import early_polls
 
 SERVERS, VOLUMES, STACKS = ServerPlugin, VolumePlugin, StackPlugin
@@ -63,23 +62,50 @@ class Notified(Evacuable):
         return {r.id: known[r.resource_id] for r in reservations if r.resource_id in known}
 
 
+class Engine(Worker):
+    """A scheduler, or a worker of a package, that records its calls.
+
+    :ivar nudged: an item for each nudge
+    :ivar looked: the events that are polled early
+    """
+
+    name = 'engine'
+    polls_on_compute_change = True
+
+    def __init__(self) -> None:
+        super().__init__(60.0)
+        self.nudged: list[int] = []
+        self.looked: list[Any] = []
+
+    def nudge(self) -> None:
+        self.nudged.append(1)
+
+    def poll(self) -> None:
+        """Do nothing."""
+
+    def poll_early(self, due: Any) -> None:
+        self.looked.append(due)
+
+
 class Cloud:
     """Hand notifications over as the bus does, and do the checks that follow."""
 
     def __init__(self, database: Database) -> None:
-        self.nudged: list[int] = []
-        self.looked: list[Any] = []
+        engine = Engine()
+        self.nudged, self.looked = engine.nudged, engine.looked
         self.plugins = {each.resource_type: Notified(each) for each in (SERVERS, VOLUMES, STACKS)}
         self.checks = {
-            each: listener.NotifiedChecks(database, plugin)
+            each: listener.NotifiedChecks(database, plugin, engine)
             for each, plugin in self.plugins.items()
         }
-        database.listen(due_events.DUE, lambda: self.nudged.append(1))
         early = early_polls(database)
-        scheduler: Any = types.SimpleNamespace(poll_early=self.looked.append)
         self._endpoints = {
             name: listener.NotificationEndpoint(
-                plugin.notifications, name, self.checks[name], early, scheduler
+                plugin.notifications,
+                name,
+                self.checks[name],
+                early,
+                engine,  # type: ignore[arg-type]
             )
             for name, plugin in self.plugins.items()
         }

@@ -12,8 +12,8 @@ from climate_core.repair import listener
 from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.plugins.host import HostPlugin
 from tests.support.fakes import leases
-from tests.support.stopping import PolledWorker, stop
-from tests.unit.sync.notified import SERVERS, STACKS, VOLUMES
+from tests.support.stopping import stop
+from tests.unit.sync.notified import SERVERS, STACKS, VOLUMES, Engine
 
 
 @pytest.fixture
@@ -264,9 +264,9 @@ def test_notification_on_the_bus_is_heard(
     ],
 )
 def test_hosts_are_looked_at_when_nova_tells_of_a_nova_compute(event_type, binary, looks):
-    worker = PolledWorker()
+    worker = Engine()
     endpoint = listener.ComputeEndpoint([worker])
     payload = {'nova_object.data': {'binary': binary, 'host': 'compute3', 'forced_down': True}}
     if endpoint.filter_rule.match({}, 'host', event_type, payload, {}):
         endpoint.info({}, 'host', event_type, payload, {})
-    assert worker.nudges == looks
+    assert len(worker.nudged) == looks

@@ -10,13 +10,14 @@ import sqlalchemy as sa
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import cloud as reconcile_conf
-from climate_core.db import due_events, outbox, sql, tables
+from climate_core.db import outbox, sql, tables
 from climate_core.db import trusts as db_trusts
 from climate_core.db.trusts import TrustScope
 from climate_core.repair import cleanup, reconciliation
 from tests.support.fakes import leases, nova
 from tests.support.stopping import stop
 from tests.support.world import executed
+from tests.unit.sync.notified import Engine
 
 
 def age(database, seconds):
@@ -29,17 +30,21 @@ def age(database, seconds):
 
 
 @pytest.fixture
-def nudged():
-    return []
+def engine():
+    return Engine()
 
 
 @pytest.fixture
-def make(world, database, nudged):
+def nudged(engine):
+    return engine.nudged
+
+
+@pytest.fixture
+def make(world, database, engine):
     """Return a function that makes a reconciler, as one more manager has it."""
     world.conf.register_opts(reconcile_conf.RECONCILE_OPTS, group=reconcile_conf.RECONCILE_GROUP)
     plugins = {'virtual:instance': world.plugin()}
-    database.listen(due_events.DUE, lambda: nudged.append(1))
-    return lambda: reconciliation.Reconciler(world.conf, database, plugins, world.trusts)
+    return lambda: reconciliation.Reconciler(world.conf, database, plugins, world.trusts, engine)
 
 
 @pytest.fixture
