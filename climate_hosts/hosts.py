@@ -47,6 +47,8 @@ class State(enum.StrEnum):
     LEAVING = 'leaving'
 
 
+#: The enrolment of a host is in progress, was interrupted, or has failed.
+HALF_ENROLLED: Final = (State.ENROLLING, State.NOT_ENROLLED)
 #: Why a host takes no allocations in states that need no details.
 _REASONS: Final = {
     State.ENROLLING: 'The host is being enrolled.',
@@ -150,7 +152,7 @@ class Host(Node):
     @property
     def is_half_enrolled(self) -> bool:
         """Return whether its enrolment is in progress, was interrupted, or has failed."""
-        return self.state in (State.ENROLLING, State.NOT_ENROLLED)
+        return self.state in HALF_ENROLLED
 
     @property
     def is_draining(self) -> bool:

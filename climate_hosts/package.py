@@ -53,9 +53,9 @@ class HostPackage(ReservationPackage):
         return hosts.reservation_view(reservation) if is_ours else {}
 
     def list_notifications(self) -> Iterable['NotificationType']:
-        from climate_hosts.power import transitions
+        from climate_hosts.power import db
 
-        return transitions.list_types()
+        return db.list_types()
 
     def list_companion_plugins(self) -> Mapping[str, 'type[ResourcePlugin]']:
         from climate_hosts.plugins.capacity import SizesPlugin

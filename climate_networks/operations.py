@@ -28,7 +28,7 @@ from climate_core.operations.operator_registration import (
 )
 from climate_core.operations.remote import remote_for_operators
 from climate_core.packages import PoolCheck
-from climate_networks import cloud, db, policies, tables, units
+from climate_networks import cloud, db, policies, units
 
 
 @dataclasses.dataclass
@@ -246,7 +246,7 @@ def _update_segment(session: orm.Session, network_id: int, values: Mapping[str, 
         'access': _read_access(values, present),
         'properties': present.properties(extra),
     }
-    generation = tables.NETWORK_SEGMENTS.c.generation + 1
+    generation = db.SEGMENTS.table.c.generation + 1
     db.SEGMENTS.update(session, network_id, unit, {'extra': extra, 'generation': generation})
 
 

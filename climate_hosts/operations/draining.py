@@ -29,10 +29,11 @@ from climate_core.plugins.common_pool.server_placement import (
     TargetHost,
 )
 from climate_core.threads import Worker
-from climate_hosts import hosts, placement
+from climate_hosts import placement
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.db.host_reservations import SharedHost
+from climate_hosts.hosts import Host, State
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
@@ -244,7 +245,7 @@ def _complete_draining(session: orm.Session, host_id: int) -> bool:
     host = _lock_draining(session, host_id)
     if host is None:
         return False
-    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
+    enrolled = {'state': State.ENROLLED, 'disabled_reason': None}
     db.HOSTS.update(session, host_id, {'available': True}, enrolled)
     return True
 
@@ -255,10 +256,7 @@ def _update_progress(session: orm.Session, host_id: int, message: str) -> None:
         db.HOSTS.update(session, host_id, {}, {'disabled_reason': message})
 
 
-def _lock_draining(session: orm.Session, host_id: int) -> hosts.Host | None:
-    """Return a host with its row locked, if it is still"""
-    try:
-        host = db.HOSTS.get(session, host_id, lock=True)
-    except exceptions.HostNotFound:
-        return None
-    return host if host.is_draining else None
+def _lock_draining(session: orm.Session, host_id: int) -> Host | None:
+    """Return a host with its row locked, if it is still draining."""
+    host = db.lock(session, host_id, State.EMPTYING)
+    return host if host is not None and host.is_draining else None

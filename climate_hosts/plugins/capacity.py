@@ -29,7 +29,7 @@ from climate_core.cloud import errors, flavors
 from climate_core.plugins import filters
 from climate_core.plugins.base import Done, PollAgain
 from climate_core.plugins.common_pool import flavor_demand
-from climate_hosts import private_flavors
+from climate_hosts import nova
 from climate_hosts.plugins import host_choice, lane_options, lane_plugin
 
 if TYPE_CHECKING:
@@ -235,15 +235,15 @@ class SizesPlugin(ServerCapacityPlugin):
         """
         prepared = (reservation.progress or {}).get(_FLAVOR)
         # The flavor may have been deleted: without it no server could enter.
-        if not prepared or not private_flavors.exists(self.cloud.service(), reservation.id):
+        if not prepared or not nova.flavor_exists(self.cloud.service(), reservation.id):
             self._create_flavor(lease, reservation)
         return super().start(lease, reservation)
 
     def _create_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
         vcpus, memory_mb, disk_gb = (reservation.params[unit] for unit in self.required)
-        private_flavors.create_private(
+        nova.create_private_flavor(
             self.cloud.service(),
-            private_flavors.PrivateFlavor(reservation.id, vcpus, memory_mb, disk_gb),
+            nova.PrivateFlavor(reservation.id, vcpus, memory_mb, disk_gb),
             {lanes.EXTRA_SPEC: reservation.id},
             {lease.project_id, *reservation.params.get('share_with', ())},
         )
@@ -252,5 +252,5 @@ class SizesPlugin(ServerCapacityPlugin):
         """Close the lanes, remove the servers that are in them, then delete the flavor."""
         wait = super().end(lease, reservation)
         if wait is None:
-            private_flavors.delete(self.cloud.service(), reservation.id)
+            nova.delete_flavor(self.cloud.service(), reservation.id)
         return wait

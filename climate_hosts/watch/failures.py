@@ -195,7 +195,7 @@ class HostWatch(PeriodicWorker):
             is_up = hosts.is_service_up(service)
             return self._recover(host, is_up, now) if host.failed else None
         known = host.failed and host.disabled_reason == why
-        if not known and self._database.write(mark_failed, host.id, why):
+        if not known and self._database.write(db_hosts.mark_failed, host.id, why):
             LOG.warning('Host %s failed: %s', host.name, why)
         return why
 
@@ -213,9 +213,16 @@ class HostWatch(PeriodicWorker):
             left = self._empty(host, [row for row in rows if row.released])
             if left:
                 why = _NOT_EMPTY.format(left)
-                self._database.write(mark_failed, host.id, why)
+                self._database.write(db_hosts.mark_failed, host.id, why)
                 return why
-        if self._database.write(mark_recovered, host.id):
+        if self._database.write(
+            db_hosts.change_state,
+            host.id,
+            (hosts.State.FAILED,),
+            hosts.State.ENROLLED,
+            True,
+            disabled_reason=None,
+        ):
             LOG.info('Host %s is in use again', host.name)
         return None
 
@@ -354,26 +361,3 @@ class HostWatch(PeriodicWorker):
 
 def _has(reservation: model.Reservation, unit_id: int) -> bool:
     return any(allocation.unit_id == unit_id for allocation in reservation.allocations)
-
-
-def mark_failed(session: orm.Session, host_id: int, reason: str) -> bool:
-    """Set the state of a host to FAILED, unless it takes no allocations for another reason.
-
-    :returns: whether anything was written
-    """
-    host = db_hosts.HOSTS.get(session, host_id, lock=True)
-    if not host.available and (not host.failed or host.disabled_reason == reason):
-        return False
-    failed = {'state': hosts.State.FAILED, 'disabled_reason': reason}
-    db_hosts.HOSTS.update(session, host_id, {'available': False}, failed)
-    return True
-
-
-def mark_recovered(session: orm.Session, host_id: int) -> bool:
-    """Let a host that failed take allocations again; return whether anything was written."""
-    host = db_hosts.HOSTS.get(session, host_id, lock=True)
-    if not host.failed:
-        return False
-    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
-    db_hosts.HOSTS.update(session, host_id, {'available': True}, enrolled)
-    return True

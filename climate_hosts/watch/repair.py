@@ -39,7 +39,7 @@ from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from climate_core.repair.operator_repair import REPAIR, RepairResult, repair_remote
 from climate_core.repair.reconciliation import skip_unavailable
-from climate_hosts import lane_providers, placement, private_flavors
+from climate_hosts import lane_providers, nova, placement
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.hosts import Host
@@ -280,7 +280,7 @@ def _record_lanes(
 
 def find_stale_flavors(database: Database, conn: Connection) -> Iterator[str]:
     """Yield the ids of flavors whose reservation has ended or does not exist."""
-    present = private_flavors.list_reservation_flavors(conn)
+    present = nova.list_reservation_flavors(conn)
     while chunk := {*islice(present, _CHUNK_SIZE)}:
         yield from sorted(chunk - database.read(reservations.filter_holding, chunk))
 
@@ -296,7 +296,7 @@ def repair_flavors(database: Database, conn: Connection, yes: bool) -> Iterator[
             STALE_FLAVOR,
             'delete it',
             yes,
-            private_flavors.delete,
+            nova.delete_flavor,
             conn,
             flavor_id,
         )
