@@ -13,10 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
-from climate_common import dates, resource_types
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.lease import unit_properties
-from climate_core.lease.model import Reservation
 from climate_core.lease.unit_properties import HOST_KIND, NODE_FACTS, Node
 from climate_hosts.power.states import AWAKE, PowerState
 
@@ -338,20 +337,3 @@ def _looks_down(service: Mapping[str, Any] | None) -> bool:
     if service is None:
         return True
     return service.get('state') == 'down' and not service.get('forced_down')
-
-
-def reservation_view(reservation: Reservation) -> dict[str, Any]:
-    """Return the allocated hosts of a reservation, and fields that Blazar's clients read.
-
-    The latter are Blazar's action before the end, and what it creates in Nova for reservations by
-    sizes, of which only the flavor is needed.
-    """
-    names = [allocation.unit['hypervisor_hostname'] for allocation in reservation.allocations]
-    match reservation.resource_type:
-        case resource_types.HOST:
-            blazar = {'before_end': reservation.params.get('before_end', 'default')}
-        case resource_types.SIZES:
-            blazar = {'flavor_id': reservation.id, 'aggregate_id': None, 'server_group_id': None}
-        case _:
-            blazar = {}
-    return {'hosts': names, **blazar}

@@ -30,7 +30,7 @@ from climate_core.plugins import filters
 from climate_core.plugins.base import Done, PollAgain
 from climate_core.plugins.common_pool import flavor_demand
 from climate_hosts import nova
-from climate_hosts.plugins import host_choice, lane_options, lane_plugin
+from climate_hosts.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -73,7 +73,7 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
         return self._piece(params)
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        params = lane_options.read_params(values, self.schema, amount=1, affinity=None)
+        params = self._read_params(values, amount=1, affinity=None)
         affinity = params['affinity']
         return params | {'affinity': _AFFINITIES.get(affinity, affinity)}
 
@@ -102,7 +102,7 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
         return allocation.pieces
 
 
-class FlavorFilter(host_choice.HostFilter):
+class FlavorFilter(lane_plugin.HostFilter):
     """The hosts that satisfy conditions, and can have servers that take a piece of them.
 
     An amount of a resource class comes from one provider. So of a class that several providers of
