@@ -79,12 +79,9 @@ class HostPackage(ReservationPackage):
         return {resource_types.SERVER: SizesPlugin}
 
     def create_evacuation(self, services: 'Services', queue: 'WaitQueue') -> 'HostEvacuation':
-        from climate_hosts.operations.evacuation import EvacuationPlanner, HostEvacuation
+        from climate_hosts.operations import evacuation
 
-        planner = EvacuationPlanner(
-            services.conf, services.database, services.allocation_service, services.cloud
-        )
-        return HostEvacuation(planner, queue, services.clock)
+        return evacuation.HostEvacuation(services, queue)
 
     def create_workers(self, parts: ManagerParts) -> Iterator['Background']:
         from climate_hosts.metrics import HostMetrics

@@ -11,7 +11,7 @@ time. No server is stopped or deleted.
 import contextlib
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
 from oslo_log import log
@@ -22,7 +22,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, hypervisors, servers
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import read_ordinary_capacities
-from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
+from climate_core.db.engine import Database
 from climate_core.plugins.common_pool.server_placement import (
     CandidateHost,
     RunningServer,
@@ -34,6 +34,7 @@ from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.db.host_reservations import SharedHost
 from climate_hosts.hosts import Host, State
+from climate_hosts.watch import PASS_ERRORS
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
@@ -177,11 +178,7 @@ class HostDrainer(Worker):
     """
 
     name = 'host-drainer'
-    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
-        *errors.EXPECTED,
-        *DATABASE_ERRORS,
-        Stale,
-    )
+    expected_errors = PASS_ERRORS
     failure_message = 'Hosts are not emptied; the next look goes on'
     _IDLE_SECONDS = 300.0
 

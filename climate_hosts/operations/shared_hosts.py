@@ -11,7 +11,7 @@ the next step.
 """
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from oslo_log import log
 from sqlalchemy import orm
@@ -19,14 +19,14 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db import calendar, leases
-from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
+from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.threads import Worker
 from climate_hosts import hosts
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.hosts import State
-from climate_hosts.watch import isolation
+from climate_hosts.watch import PASS_ERRORS, isolation
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
@@ -90,11 +90,7 @@ class SharedHostReturner(Worker):
     """
 
     name = 'shared-hosts'
-    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
-        *errors.EXPECTED,
-        *DATABASE_ERRORS,
-        Stale,
-    )
+    expected_errors = PASS_ERRORS
     failure_message = 'Hosts were not given back to ordinary servers; the next look tries again'
     _IDLE_SECONDS = 300.0
 

@@ -17,7 +17,7 @@ import collections
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
 from oslo_log import log
@@ -26,13 +26,14 @@ from climate_common import dates
 from climate_core.cloud import errors, hypervisors, volumes
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import HostCapacity
-from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.threads import PeriodicWorker
 from climate_hosts import hosts as domain_hosts
 from climate_hosts import lane_providers, nova, placement
 from climate_hosts.power import db, states
 from climate_hosts.power.drivers import PowerDriver, PowerError
 from climate_hosts.power.states import PowerHost, PowerState
+from climate_hosts.watch import PASS_ERRORS
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
@@ -49,12 +50,8 @@ _REPEAT_AFTER: Final = datetime.timedelta(seconds=30)
 _THREADS: Final = 8
 #: A host that is not off after this number of times ``off_seconds`` is powered on again.
 _MAX_DELAY: Final = 3
-_TROUBLE: Final[tuple[type[Exception], ...]] = (
-    *errors.EXPECTED,
-    PowerError,
-    *DATABASE_ERRORS,
-    Stale,
-)
+#: The errors that end a step of one host: the next pass tries again.
+_STEP_ERRORS: Final[tuple[type[Exception], ...]] = (*PASS_ERRORS, PowerError)
 
 _Service = Mapping[str, Any]
 
@@ -82,11 +79,7 @@ class HostPower(PeriodicWorker):
     polls_on_compute_change = True
     # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
-    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
-        *errors.EXPECTED,
-        *DATABASE_ERRORS,
-        Stale,
-    )
+    expected_errors = PASS_ERRORS
     failure_message = (
         'It is not known which hosts may sleep, or must wake; the next look tries again'
     )
@@ -229,7 +222,7 @@ class HostPower(PeriodicWorker):
         assert host.state is not None  # nosec B101 # for mypy: it holds already
         try:
             steps[host.state](conn, host, service, now)
-        except _TROUBLE as exc:
+        except _STEP_ERRORS as exc:
             LOG.warning('%s is %s, and goes on later: %s', host.name, host.state, exc)
         except Exception as exc:  # noqa: BLE001 - a driver of others may raise anything
             # Its text, which a traceback has as well, may have secrets.

@@ -19,7 +19,7 @@ works.
 import datetime
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from oslo_config import cfg
 from oslo_log import log
@@ -28,7 +28,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.transaction import CalendarTransaction
-from climate_core.cloud import Cloud, errors, hypervisors
+from climate_core.cloud import Cloud, hypervisors
 from climate_core.db import calendar as db_calendar
 from climate_core.db import due_events, leases, sql, store
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected, signal
@@ -43,6 +43,7 @@ from climate_hosts.db import hosts as db_hosts
 from climate_hosts.db.host_reservations import ReservedHost, WatchedHost
 from climate_hosts.metrics import HostMetrics
 from climate_hosts.power.states import WAKE_FAILED
+from climate_hosts.watch import PASS_ERRORS
 
 LOG = log.getLogger(__name__)
 
@@ -83,11 +84,7 @@ class HostWatch(PeriodicWorker):
     polls_on_compute_change = True
     # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
-    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
-        *errors.EXPECTED,
-        *DATABASE_ERRORS,
-        Stale,
-    )
+    expected_errors = PASS_ERRORS
     failure_message = 'It is not known which hosts failed; the next look tries again'
 
     def __init__(

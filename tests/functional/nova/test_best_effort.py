@@ -197,7 +197,7 @@ class TestBestEffort(BestEffortTest):
         steps = self.world.operations.host_evacuation
         self.world.database.write(shared_hosts.release_from_lease, host.id, lease.id)
         with pytest.raises(exceptions.Transient):
-            evacuation.grant(steps.queue, self.world.lease(lease.id), [host.id])
+            steps.grant(self.world.lease(lease.id), [host.id])
         assert self.world.lease(lease.id).status == 'IN_PROGRESS'
         self.assert_given_back()
 
