@@ -7,6 +7,7 @@ used all threads, both sides would wait for each other until they timed out: see
 :class:`ReservingLimit`.
 """
 
+import abc
 import collections
 import contextlib
 import contextvars
@@ -14,14 +15,18 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from climate_core import exceptions
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
 
+I = TypeVar('I')  # noqa: E741 - an item
 T = TypeVar('T')
+
+#: The result of an item, or what was raised for it.
+Outcome = tuple[T | None, BaseException | None]
 
 #: When the caller of this thread times out, by the monotonic clock; None: never.
 _DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar('deadline', default=None)
@@ -184,44 +189,39 @@ class RateLimit:
         return count < self._most
 
 
-class _Turn(Generic[T]):
+class _Turn(Generic[I, T]):
     """An item whose thread waits until the item is done, or until it must lead a batch."""
 
-    def __init__(self, item: T) -> None:
-        self.item = item
+    def __init__(self, item: I, key: Hashable, line: Hashable) -> None:
+        self.item, self.key, self.line = item, key, line
         self.leads = False
         self.come = threading.Event()
+        self.outcome: Outcome[T] = (None, None)
 
 
-class BatchRunner(Generic[T]):
+class BatchRunner(abc.ABC, Generic[I, T]):
     """Run the items of many threads in batches: one thread runs those that wait meanwhile.
 
-    :param work: runs the items of a batch. It raises nothing: every item has its outcome
-    :param key: a batch has at most one item with the same key
     :param most: maximum number of items of a batch
-    :param line: items of different lines neither share a batch nor wait for each other
     """
 
-    def __init__(
-        self,
-        work: Callable[[Sequence[T]], None],
-        key: Callable[[T], Hashable],
-        most: int,
-        line: Callable[[T], Hashable] = lambda _: None,
-    ) -> None:
-        self._work, self._key, self._most, self._line = work, key, most, line
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._busy: set[Hashable] = set()
-        self._waiting: list[_Turn[T]] = []
+        self._waiting: list[_Turn[I, T]] = []
         self._changed = threading.Condition(threading.Lock())
 
-    def await_waiting(self, count: int, seconds: float) -> bool:
-        """Wait until a number of items wait for a batch; return whether they did in time."""
-        with self._changed:
-            return self._changed.wait_for(lambda: len(self._waiting) >= count, seconds)
+    @abc.abstractmethod
+    def run_batch(self, items: Sequence[I]) -> Sequence[Outcome[T]]:
+        """Run items; return an outcome for each. What it raises is the outcome of all."""
 
-    def run(self, item: T) -> None:
-        """Run an item, perhaps with others, and return when it is done."""
-        turn, line = _Turn(item), self._line(item)
+    def run(self, item: I, key: Hashable, line: Hashable = None) -> T:
+        """Run an item, perhaps with others; return its result, or raise its error.
+
+        :param key: a batch has at most one item with the same key
+        :param line: items of different lines neither share a batch nor wait for each other
+        """
+        turn = _Turn[I, T](item, key, line)
         with self._changed:
             if line not in self._busy:
                 self._busy.add(line)
@@ -233,22 +233,34 @@ class BatchRunner(Generic[T]):
             turn.come.wait()
         if turn.leads:
             self._lead(turn)
+        result, error = turn.outcome
+        if error is not None:
+            raise error
+        return cast(T, result)
 
-    def _lead(self, first: _Turn[T]) -> None:
+    def await_waiting(self, count: int, seconds: float) -> bool:
+        """Wait until a number of items wait for a batch; return whether they did in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._waiting) >= count, seconds)
+
+    def _lead(self, first: _Turn[I, T]) -> None:
         batch = self._next_batch(first)
+        outcomes: Sequence[Outcome[T]]
         try:
-            self._work([member.item for member in batch])
-        finally:
-            self._hand_over(self._line(first.item))
-            for member in batch:
-                member.come.set()
+            outcomes = self.run_batch([turn.item for turn in batch])
+        except BaseException as exc:  # noqa: BLE001 - the thread of each item raises it
+            outcomes = [(None, exc)] * len(batch)
+        self._hand_over(first.line)
+        for turn, outcome in zip(batch, outcomes, strict=True):
+            turn.outcome = outcome
+            turn.come.set()
 
-    def _next_batch(self, first: _Turn[T]) -> list[_Turn[T]]:
-        batch, line = {self._key(first.item): first}, self._line(first.item)
+    def _next_batch(self, first: _Turn[I, T]) -> list[_Turn[I, T]]:
+        batch = {first.key: first}
         with self._changed:
             for waiting in self._waiting:
-                if len(batch) < self._most and self._line(waiting.item) == line:
-                    batch.setdefault(self._key(waiting.item), waiting)
+                if len(batch) < self._most and waiting.line == first.line:
+                    batch.setdefault(waiting.key, waiting)
             chosen = list(batch.values())
             self._waiting = [waiting for waiting in self._waiting if waiting not in chosen]
         return chosen
@@ -256,9 +268,7 @@ class BatchRunner(Generic[T]):
     def _hand_over(self, line: Hashable) -> None:
         """Let the first thread that waits in a line run the next batch."""
         with self._changed:
-            turn = next(
-                (waiting for waiting in self._waiting if self._line(waiting.item) == line), None
-            )
+            turn = next((waiting for waiting in self._waiting if waiting.line == line), None)
             if turn is None:
                 self._busy.discard(line)
                 return

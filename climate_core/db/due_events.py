@@ -14,13 +14,12 @@ import datetime
 import functools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent import futures
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.concurrency import BatchRunner
+from climate_core.concurrency import BatchRunner, Outcome
 from climate_core.db import events as db_events
 from climate_core.db import rows, sql, tables
 from climate_core.db.engine import Database, signal
@@ -305,14 +304,7 @@ _MAX_RESOURCES: Final = 100
 FindKnown = Callable[[str, str], DueEvent | None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _PollRequest:
-    resource_type: str
-    resource_id: str
-    answer: futures.Future[DueEvent | None] = dataclasses.field(default_factory=futures.Future)
-
-
-class EarlyPolls:
+class EarlyPolls(BatchRunner[model.ResourceKey, DueEvent | None]):
     """Find events that may be polled early, for concurrent callers in one statement.
 
     :param services: which services are called for an event
@@ -325,14 +317,10 @@ class EarlyPolls:
         services: Services = NO_SERVICES,
         known: FindKnown = lambda _type, _id: None,
     ) -> None:
+        super().__init__(_MAX_RESOURCES)
         self._database = database
         self._services = services
         self._known = known
-        self.batches: BatchRunner[_PollRequest] = BatchRunner(
-            self._answer,
-            lambda request: (request.resource_type, request.resource_id),
-            _MAX_RESOURCES,
-        )
 
     def find(self, resource_type: str, resource_id: str) -> DueEvent | None:
         """Find the event of the lease that waits for a resource, if one does.
@@ -344,30 +332,24 @@ class EarlyPolls:
         :returns: the event, to be claimed at its ``next_at``, which the database does not have;
             None if its regular poll comes as soon
         """
-        found = self._known(resource_type, resource_id) or self._ask(resource_type, resource_id)
+        key = resource_type, resource_id
+        found = self._known(resource_type, resource_id) or self.run(key, key)
         services = self._services.of_type(resource_type)
         return None if found is None else dataclasses.replace(found, services=services)
 
-    def _ask(self, resource_type: str, resource_id: str) -> DueEvent | None:
-        request = _PollRequest(resource_type, resource_id)
-        self.batches.run(request)
-        return request.answer.result()
-
-    def _answer(self, requests: Sequence[_PollRequest]) -> None:
-        by_type: dict[str, list[_PollRequest]] = defaultdict(list)
-        for request in requests:
-            by_type[request.resource_type].append(request)
-        for resource_type, of_type in by_type.items():
+    def run_batch(self, items: Sequence[model.ResourceKey]) -> list[Outcome[DueEvent | None]]:
+        by_type: dict[str, list[str]] = defaultdict(list)
+        for resource_type, resource_id in items:
+            by_type[resource_type].append(resource_id)
+        outcomes: dict[model.ResourceKey, Outcome[DueEvent | None]] = {}
+        for resource_type, ids in by_type.items():
             try:
-                events_found = self._database.read(
-                    _find_early, resource_type, [request.resource_id for request in of_type]
-                )
+                found = self._database.read(_find_early, resource_type, ids)
             except BaseException as exc:  # noqa: BLE001 - the callers raise it
-                for request in of_type:
-                    request.answer.set_exception(exc)
-                continue
-            for request in of_type:
-                request.answer.set_result(events_found.get(request.resource_id))
+                outcomes |= {(resource_type, each): (None, exc) for each in ids}
+            else:
+                outcomes |= {(resource_type, each): (found.get(each), None) for each in ids}
+        return [outcomes[item] for item in items]
 
 
 def _find_early(

@@ -6,19 +6,19 @@ A statement that changes rows by their ids is built once for its columns and a n
 build and to compile it takes much longer than to execute it.
 """
 
+import abc
 import contextlib
 import dataclasses
 import functools
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from concurrent import futures
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
-from climate_core.concurrency import BatchRunner
+from climate_core.concurrency import BatchRunner, Outcome
 from climate_core.db.engine import Database, Stale
 
 T = TypeVar('T')
@@ -33,8 +33,6 @@ _DEFERRED: Final = 'together'
 
 #: Completes a statement that changes rows.
 Completion = Callable[[sa.Update], sa.Update]
-#: The result of an item, or the error because of which nothing was written for it.
-Outcome = tuple[T | None, BaseException | None]
 
 
 def columns(table: sa.Table, kind: type[Any]) -> list[sa.Column[Any]]:
@@ -265,106 +263,58 @@ class _WriteSeparately(Exception):
     """An item of a group failed: each item is written in a separate transaction."""
 
 
-def write_group(
-    database: Database,
-    write_one: Callable[[orm.Session, I], T],
-    write_all: Callable[[orm.Session, Sequence[I]], Sequence[Outcome[T]]],
-    items: Sequence[I],
-) -> list[Outcome[T]]:
-    """Write items in one transaction, or if that fails each item in a separate transaction.
-
-    :param write_one: ``write_one(session, item)`` writes an item and returns its result
-    :param write_all: ``write_all(session, items)`` returns an outcome for each item, or raises
-        an error that cannot be assigned to an item
-    :returns: an outcome for each item, in their order
-    """
-    if len(items) > 1:
-        try:
-            return list(database.write(_write_all, write_all, items))
-        except db_exc.DBConnectionError as exc:
-            # They may be committed nevertheless.
-            return [(None, exc)] * len(items)
-        except (_WriteSeparately, db_exc.DBError):
-            # The database may reject a single item.
-            pass
-    return [_write_alone(database, write_one, each) for each in items]
-
-
-def _write_all(
-    session: orm.Session,
-    write_all: Callable[[orm.Session, Sequence[I]], Sequence[Outcome[T]]],
-    items: Sequence[I],
-) -> Sequence[Outcome[T]]:
-    try:
-        return write_all(session, items)
-    except db_exc.DBError:
-        # All items retry a deadlock together.
-        raise
-    except Exception as exc:
-        raise _WriteSeparately from exc
-
-
-def _write_alone(
-    database: Database, write_one: Callable[[orm.Session, I], T], item: I
-) -> Outcome[T]:
-    try:
-        return database.write(write_one, item), None
-    except Exception as exc:  # noqa: BLE001 - the caller raises it
-        return None, exc
-
-
-class _PendingItem(Generic[I, T]):
-    """An item that waits for its transaction, and its outcome."""
-
-    def __init__(self, item: I) -> None:
-        self.item = item
-        self.outcome: futures.Future[T] = futures.Future()
-
-
-class GroupWriter(Generic[I, T]):
+class GroupWriter(BatchRunner[I, T]):
     """Write the items of concurrent threads in one transaction.
 
     A thread that brings an item while another thread writes waits for it; then one of the waiting
-    threads writes the items of all of them.
+    threads writes the items of all of them. :meth:`run` returns once its item is committed, and
+    raises as a transaction of its own would.
 
-    :param write_one: see :func:`write_group`, like ``write_all``
-    :param key: items with the same key are not written in the same transaction
     :param most: maximum number of items of a transaction
-    :param line: items of different lines neither share a transaction nor wait for each other
     """
 
-    def __init__(
-        self,
-        database: Database,
-        write_one: Callable[[orm.Session, I], T],
-        write_all: Callable[[orm.Session, Sequence[I]], Sequence[Outcome[T]]],
-        key: Callable[[I], Hashable],
-        most: int,
-        line: Callable[[I], Hashable] = lambda _: None,
-    ) -> None:
+    def __init__(self, database: Database, most: int) -> None:
+        super().__init__(most)
         self._database = database
-        self._write_one, self._write_all = write_one, write_all
-        self.batches: BatchRunner[_PendingItem[I, T]] = BatchRunner(
-            self._write, lambda each: key(each.item), most, lambda each: line(each.item)
-        )
 
-    def write(self, item: I) -> T:
-        """Write an item, perhaps with others, and return its result once it is committed.
+    @abc.abstractmethod
+    def write_one(self, session: orm.Session, item: I) -> T:
+        """Write an item in its own transaction; return its result."""
 
-        Raises as a transaction of its own would.
+    @abc.abstractmethod
+    def write_all(self, session: orm.Session, items: Sequence[I]) -> Sequence[Outcome[T]]:
+        """Write items; return an outcome for each.
+
+        It raises an error that cannot be assigned to an item.
         """
-        waiting = _PendingItem[I, T](item)
-        self.batches.run(waiting)
-        return waiting.outcome.result()
 
-    def _write(self, group: Sequence[_PendingItem[I, T]]) -> None:
+    def run_batch(self, items: Sequence[I]) -> list[Outcome[T]]:
+        """Write items in one transaction, or if that fails each item in a separate transaction.
+
+        :returns: an outcome for each item, in their order
+        """
+        if len(items) > 1:
+            try:
+                return list(self._database.write(self._write_all, items))
+            except db_exc.DBConnectionError as exc:
+                # They may be committed nevertheless.
+                return [(None, exc)] * len(items)
+            except (_WriteSeparately, db_exc.DBError):
+                # The database may reject a single item.
+                pass
+        return [self._write_alone(item) for item in items]
+
+    def _write_all(self, session: orm.Session, items: Sequence[I]) -> Sequence[Outcome[T]]:
         try:
-            items = [each.item for each in group]
-            outcomes = write_group(self._database, self._write_one, self._write_all, items)
-        except BaseException as exc:  # noqa: BLE001 - each thread of the group raises it
-            outcomes = [(None, exc)] * len(group)
-        for each, (result, error) in zip(group, outcomes, strict=True):
-            if error is not None:
-                each.outcome.set_exception(error)
-            else:
-                each.outcome.set_result(result)  # type: ignore[arg-type]
+            return self.write_all(session, items)
+        except db_exc.DBError:
+            # All items retry a deadlock together.
+            raise
+        except Exception as exc:
+            raise _WriteSeparately from exc
+
+    def _write_alone(self, item: I) -> Outcome[T]:
+        try:
+            return self._database.write(self.write_one, item), None
+        except Exception as exc:  # noqa: BLE001 - the caller raises it
+            return None, exc

@@ -18,9 +18,9 @@ from typing import Any, Final
 from oslo_log import log
 
 from climate_core import context
+from climate_core.concurrency import Outcome
 from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import Database
-from climate_core.db.rows import Outcome
 from climate_core.engine import event_steps
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_steps import (
@@ -85,7 +85,7 @@ class EventPool:
         bulkhead: ServiceBulkhead,
     ) -> None:
         self.bulkhead = bulkhead
-        self._database = database
+        self._writer = event_steps.EventWriter(database, _MAX_GROUP_SIZE)
         self._work = work
         self._workers = workers
         self._pool = futures.ThreadPoolExecutor(workers, thread_name_prefix='event')
@@ -241,7 +241,7 @@ class EventPool:
             group, jobs = _split_by_lease(jobs)
             writes = [job.write for job in group if job.write is not None]
             try:
-                outcomes = event_steps.write_group(self._database, writes)
+                outcomes = self._writer.run_batch(writes)
             except BaseException as exc:  # noqa: BLE001 - it is raised where they are written
                 outcomes = [(None, exc)] * len(group)
             for job, outcome in zip(group, outcomes, strict=True):

@@ -17,9 +17,9 @@ from typing import Any, Final, Literal, NamedTuple
 
 from sqlalchemy import orm
 
+from climate_core.concurrency import Outcome
 from climate_core.db import leases, rows
-from climate_core.db.engine import Database
-from climate_core.db.rows import Outcome
+from climate_core.db.rows import GroupWriter
 from climate_core.lease.model import Lease
 
 
@@ -39,19 +39,20 @@ class Write(NamedTuple):
     function: Callable[[orm.Session, Lease | None], Any]
 
 
-def write_group(database: Database, writes: Sequence[Write]) -> list[Outcome[Any]]:
-    """Write for events of different leases; return an outcome for each.
+class EventWriter(GroupWriter[Write, Any]):
+    """Write for events of different leases; at most one write for each lease of a group.
 
-    :param writes: at most one for each lease: the next one reads what the first has written
+    The next one reads what the first has written.
     """
-    return rows.write_group(database, _call, _call_all, writes)
 
+    def write_one(self, session: orm.Session, item: Write) -> Any:
+        return item.function(session, leases.find(session, item.lease_id, lock=True))
 
-def _call_all(session: orm.Session, writes: Sequence[Write]) -> list[Outcome[Any]]:
-    """Return the results of the functions of a group, or that they were superseded."""
-    locked = leases.lock_all(session, {write.lease_id for write in writes})
-    with rows.deferred_writes(session):
-        return [_call_fenced(session, write, locked.get(write.lease_id)) for write in writes]
+    def write_all(self, session: orm.Session, items: Sequence[Write]) -> list[Outcome[Any]]:
+        """Return the results of the functions of a group, or that they were superseded."""
+        locked = leases.lock_all(session, {write.lease_id for write in items})
+        with rows.deferred_writes(session):
+            return [_call_fenced(session, write, locked.get(write.lease_id)) for write in items]
 
 
 def _call_fenced(session: orm.Session, write: Write, lease: Lease | None) -> Outcome[Any]:
@@ -59,10 +60,6 @@ def _call_fenced(session: orm.Session, write: Write, lease: Lease | None) -> Out
         return write.function(session, lease), None
     except Superseded as exc:
         return None, exc
-
-
-def _call(session: orm.Session, write: Write) -> Any:
-    return write.function(session, leases.find(session, write.lease_id, lock=True))
 
 
 class _Signal(enum.Enum):

@@ -11,10 +11,11 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.transaction import CalendarTransaction
+from climate_core.concurrency import Outcome
 from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db import usage as db_limits
-from climate_core.db.rows import GroupWriter, Outcome
+from climate_core.db.rows import GroupWriter
 from climate_core.lease import changes, limits, model, states
 from climate_core.lease.history import LIMITED, Cause
 from climate_core.operations.draft import Draft, Item, find_held
@@ -42,8 +43,11 @@ class DraftWrite(NamedTuple):
     cause: Cause
 
 
-class CreateTransaction:
-    """Write drafts whose resources are provisioned."""
+class CreateTransaction(GroupWriter[DraftWrite, model.Lease]):
+    """Write drafts whose resources are provisioned.
+
+    New leases of one project that need no calendar share a transaction.
+    """
 
     def __init__(
         self,
@@ -53,23 +57,14 @@ class CreateTransaction:
         planner: EvacuationPlanner,
         owner_trusts: OwnerTrusts,
     ) -> None:
+        super().__init__(services.database, MAX_GROUP_SIZE)
         self._conf = services.conf
-        self._database = services.database
         self._plugins = services.plugins
         self._allocation_service = services.allocation_service
         self._quota = quota
         self._preemption = preemption
         self._planner = planner
         self._owner_trusts = owner_trusts
-        #: New leases of one project that need no calendar share a transaction.
-        self.groups = GroupWriter[DraftWrite, model.Lease](
-            self._database,
-            self.persist,
-            self._persist_group,
-            lambda writing: writing.draft.lease.id,
-            MAX_GROUP_SIZE,
-            line=lambda writing: writing.draft.lease.project_id,
-        )
 
     def write(self, writing: DraftWrite) -> model.Lease:
         """Write a draft, perhaps with others of its project.
@@ -79,15 +74,16 @@ class CreateTransaction:
         :raises climate_core.db.trusts.TrustRetired: its trust is not to be shared any more
         """
         if not writing.draft.needs_no_calendar:
-            return self._database.write(self.persist, writing)
+            return self._database.write(self.write_one, writing)
+        lease = writing.draft.lease
         try:
-            return self.groups.write(writing)
+            return self.run(writing, key=lease.id, line=lease.project_id)
         except exceptions.LimitExceeded:
             # The limits that the draft was checked with may have been raised since.
-            most = self._quota.check_limits(writing.draft.lease, None)
-            return self.groups.write(writing._replace(most=most))
+            most = self._quota.check_limits(lease, None)
+            return self.run(writing._replace(most=most), key=lease.id, line=lease.project_id)
 
-    def persist(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
+    def write_one(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
         """Write a new lease, or add reservations to an existing lease, which is locked first."""
         draft, done, most, cause = writing
         project_id = draft.lease.project_id
@@ -160,10 +156,10 @@ class CreateTransaction:
         if isinstance(plugin, Specified):
             plugin.check_match(present, item.values)
 
-    def _persist_group(
+    def write_all(
         self, session: orm.Session, group: Sequence[DraftWrite]
     ) -> list[Outcome[model.Lease]]:
-        """Persist new leases of one project; each is granted or rejected alone."""
+        """Write new leases of one project; each is granted or rejected alone."""
         project_id = group[0].draft.lease.project_id
         most = next((writing.most for writing in group if writing.most is not None), None)
         db_limits.lock_project(session, project_id, most)

@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from openstack import exceptions
+
 from tests.cloud.people import Person, at, wait_for
 
 
@@ -243,7 +245,12 @@ class Stacking:
 
     def wait_gone(self, stack_id: str) -> None:
         """Wait until Heat shows it no more: it does for a moment after the deletion."""
-        wait_for(lambda: self.look(stack_id) is None, f'stack {stack_id} gone')
+        try:
+            wait_for(lambda: self.look(stack_id) is None, f'stack {stack_id} gone')
+        except exceptions.ResourceTimeout:
+            found = self.look(stack_id) or {}
+            status, reason = found.get('stack_status'), found.get('stack_status_reason')
+            raise AssertionError(f'stack {stack_id} is {status}: {reason}') from None
 
     def outputs(self, stack_id: str) -> dict[str, Any]:
         outputs = self.show(stack_id)['outputs']

@@ -247,13 +247,13 @@ def create_at_once(
     All of them come while the first one is about to commit.
     """
     context, operations = _of_alice(config, log, token)
-    groups = operations.creator.transaction.groups
+    groups = operations.creator.transaction
     come = threading.Event()
 
     class WaitingHook(Hook):
         def __call__(self, name: str, info: dict[str, Any]) -> None:
             if name == 'commit.before' and not come.is_set():
-                groups.batches.await_waiting(len(given) - 1, _PATIENCE)
+                groups.await_waiting(len(given) - 1, _PATIENCE)
                 come.set()
             super().__call__(name, info)
 

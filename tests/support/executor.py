@@ -24,5 +24,5 @@ class SingleExecutor(EventExecutor):
             (outcome,) = (
                 [NO_OUTCOME]
                 if step is CALL_SERVICES
-                else event_steps.write_group(self.database, [step])
+                else event_steps.EventWriter(self.database, 1).run_batch([step])
             )

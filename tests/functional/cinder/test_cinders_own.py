@@ -39,6 +39,10 @@ class Extended(base.ByPytest):
         base.extend(self, self._leases.url)
         return super()._get_flags()
 
+    def start_service(self, name, host=None, **kwargs):
+        # A periodic task runs in a thread of its own, and SQLite in memory has one connection.
+        return super().start_service(name, host, **{**base.QUIET, **kwargs})
+
     def _no_lease(self):
         assert self._leases.requests == []
 

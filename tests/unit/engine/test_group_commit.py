@@ -12,11 +12,10 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
+from climate_core.concurrency import Outcome
 from climate_core.db import due_events, events, history, rows, store
 from climate_core.db import leases as db_leases
-from climate_core.db.rows import Outcome
-from climate_core.engine import event_steps
-from climate_core.engine.event_steps import Superseded, Write
+from climate_core.engine.event_steps import EventWriter, Superseded, Write
 from climate_core.lease import states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import START, Lease
@@ -45,7 +44,7 @@ class Group:
 
         def write() -> None:
             made = [Write(*each) for each in writes]
-            outcomes.extend(event_steps.write_group(self.world.database, made))
+            outcomes.extend(EventWriter(self.world.database, len(made)).run_batch(made))
 
         self.commits = 0
         sa.event.listen(self.world.database.engine, 'commit', self._count)

@@ -46,7 +46,7 @@ class Rush:
 
         :param waiting: how many of them wait for the one that takes its time; None: all
         """
-        groups = self.world.operations.creator.transaction.groups
+        groups = self.world.operations.creator.transaction
         engine = self.world.database.engine
         sa.event.listen(engine, 'commit', self._commit)
         try:
@@ -54,7 +54,7 @@ class Rush:
             assert self._inside.wait(PATIENCE)
             begun = [self.pool.submit(each) for each in creates]
             count = len(creates) if waiting is None else waiting
-            assert groups.batches.await_waiting(count, PATIENCE)
+            assert groups.await_waiting(count, PATIENCE)
             self.sql = [sql for sql, _ in executed(self.world.database, self._go_on(first, begun))]
         finally:
             self._release.set()

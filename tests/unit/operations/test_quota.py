@@ -312,7 +312,7 @@ def test_a_commit_whose_answer_was_lost(world: World, monkeypatch: pytest.Monkey
 
     def lost(function: Any, *args: Any, **kw: Any) -> Any:
         write(function, *args, **kw)
-        if function == world.operations.creator.transaction.persist:
+        if function == world.operations.creator.transaction.write_one:
             # What the next attempt of the retry does.
             return write(function, *args, **kw)
         raise db_exc.DBConnectionError

@@ -214,7 +214,7 @@ def test_those_who_ask_at_once_share_a_statement(database):
             first = pool.submit(early.find, 'virtual:stack', 'stack-1')
             assert begun.wait(PATIENCE)
             found = [pool.submit(early.find, *each) for each in asked]
-            assert early.batches.await_waiting(len(asked), PATIENCE)
+            assert early.await_waiting(len(asked), PATIENCE)
             go_on.set()
             for each, one in zip(found, alone, strict=True):
                 assert simplified(each.result()) == simplified(one)
