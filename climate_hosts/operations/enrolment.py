@@ -9,8 +9,7 @@ Lanes stay when a host leaves: nova-compute remembers them, and rejects every se
 for minutes when a lane is gone.
 """
 
-import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from oslo_config import cfg
@@ -45,10 +44,12 @@ def enrol(
     database: Database,
     conn: Connection,
     values: Mapping[str, Any],
+    pause: Callable[[float], None],
 ) -> int:
     """Enrol a host in a pool.
 
     :param values: of ``HostOperations.create_host``, which raises the same errors
+    :param pause: waits a number of seconds
     :returns: the id of the host
     """
     node = _choose(nova.find_hypervisors(conn, values['name']), values['name'])
@@ -79,7 +80,7 @@ def enrol(
     try:
         if isolation.update_isolation(database, conn, provider_id):
             # A server that was scheduled before claims the host a moment later.
-            time.sleep(conf.hosts.enrol_seconds)
+            pause(conf.hosts.enrol_seconds)
             if not empty:
                 check_empty(conn, provider_id)
         elif not shared:

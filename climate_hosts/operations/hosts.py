@@ -9,7 +9,8 @@ request is finished by the same request again.
 
 import contextlib
 import dataclasses
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from oslo_config import cfg
@@ -45,11 +46,14 @@ class HostOperations:
     All operations raise :class:`climate_core.exceptions.ServiceUnavailable` if Nova or Placement
     does not answer or does not let the service user do it, and
     :class:`climate_core.exceptions.HostNotFound` when there is no host with an id.
+
+    :param pause: waits a number of seconds
     """
 
     conf: cfg.ConfigOpts
     database: Database
     cloud: Cloud
+    pause: Callable[[float], None] = time.sleep
 
     @remote_for_operators(policies.CREATE, writes=True)
     def create_host(self, context: RequestContext, values: Mapping[str, Any]) -> int:  # noqa: ARG002
@@ -74,7 +78,7 @@ class HostOperations:
         enrolment.check_empty_request(values)
         with require_services():
             conn = self.cloud.service()
-            return enrolment.enrol(self.conf, self.database, conn, values)
+            return enrolment.enrol(self.conf, self.database, conn, values, self.pause)
 
     @remote_for_operators(policies.UPDATE, writes=True)
     def update_host(

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts are enrolled and given back, against a whole nova and its placement."""
 
-from unittest import mock
-
 import fixtures
 import pytest
 
@@ -104,9 +102,7 @@ class TestEnrol(HostsTest):
             assert self.aggregates() == before | {lanes.POOL}
             self.claim(self.provider(), {'VCPU': 1})
 
-        self.useFixture(
-            fixtures.MonkeyPatch('climate_hosts.operations.enrolment.time', mock.Mock(sleep=claim))
-        )
+        self.operations.pause = claim
         with pytest.raises(exceptions.HostInUse):
             self.enrol()
         assert self.aggregates() == before
