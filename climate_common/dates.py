@@ -1,22 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dates: the one grammar of the API, scheduler hints, Heat properties and commands.
+"""Dates and durations: the one grammar of the API, scheduler hints, Heat properties and commands.
 
 ===============================  ================================================================
-``now``                          the present of the service that reads it
-``+2h``                          a :mod:`duration <climate_common.durations>` from now
+``now``                          the current time of the service that reads it
+``+2h``                          a duration from now
 ``YYYY-MM-DD HH:MM[:SS]``        leading zeros may be left out, fractions of a second be added. In
                                  UTC, except for commands, which read the zone of their machine
 ``2026-12-01T16:07:00+01:00``    ISO 8601; without an offset as the form above. The offset may be
                                  ``Z`` or ``UTC``, and have the name of its zone behind it
 ===============================  ================================================================
 
-All of them from 1000-01-01 to 9000-01-01. Inside, every time is timezone-aware UTC.
+All of them from 1000-01-01 to 9000-01-01. Inside, every time is timezone-aware UTC, or a number:
+whole microseconds since 1970, which the calendar compares fast and exactly.
+
+=======================  ========================================================================
+``5400``, ``"5400"``     seconds: a JSON integer, or a number without a unit
+``"90m"``, ``"1d 12h"``  a sum of weeks (w), days (d), hours (h), minutes (m) and seconds (s) in
+                         any order; blanks may stand before and after a unit. A last number
+                         without a unit is seconds: ``"1h30"`` is 3630 seconds
+``"PT1H30M"``            ISO 8601, without fractions, years and months, which have no fixed length
+=======================  ========================================================================
+
+Upper and lower case mean the same. A day is 24 hours, also when the clocks change.
 """
 
 import datetime
 import re
+from typing import Final
 
-from climate_common import durations, limits
+from climate_common import limits
 
 UTC = datetime.UTC
 
@@ -59,7 +71,7 @@ def parse(
     try:
         if is_relative(text):
             ahead = text[1:]
-            time = (now + durations.parse(ahead) if text[0] == '+' else now).astimezone(UTC)
+            time = (now + parse_duration(ahead) if text[0] == '+' else now).astimezone(UTC)
         elif match := _DATE.fullmatch(text):
             time = _absolute(match, zone)
     except DateError:
@@ -170,3 +182,105 @@ def _absolute(match: re.Match[str], zone: datetime.tzinfo | None) -> datetime.da
 def _to_utc(clock: datetime.datetime, zone: datetime.tzinfo | None) -> datetime.datetime:
     local = clock.astimezone() if zone is None else clock.replace(tzinfo=zone)
     return local.astimezone(UTC)
+
+
+#: The forms, for descriptions and help texts.
+DURATION_FORMS = 'seconds, a sum like "90m" or "1d 12h", or ISO 8601 like "PT1H30M"'
+SHORTEST_DURATION = datetime.timedelta(seconds=1)
+LONGEST_DURATION = limits.LONGEST_DURATION
+
+_SECONDS = {'w': 604800, 'd': 86400, 'h': 3600, 'm': 60, 's': 1, '': 1}
+_PART = re.compile(r'(\d{1,15})\s*([wdhms]|$)\s*', re.ASCII)
+_SUM = re.compile(rf'(?:{_PART.pattern})+', re.ASCII)
+_ISO = re.compile(
+    r'p(?!$)(?:\d{1,15}w)?(?:\d{1,15}d)?(?:t(?!$)(?:\d{1,15}h)?(?:\d{1,15}m)?(?:\d{1,15}s)?)?',
+    re.ASCII,
+)
+
+
+class DurationError(ValueError):
+    """A value is not a duration; the text says what would be one."""
+
+
+def parse_duration(value: object) -> datetime.timedelta:
+    """Read a duration.
+
+    :param value: an integer of seconds, or a text in one of the forms of this module
+    :returns: from 1 second to 24855 days, which is 68 years
+    :raises DurationError: it is none of these
+    """
+    seconds = _read_seconds(value)
+    if seconds is None or not 1 <= seconds <= LONGEST_DURATION.total_seconds():
+        raise DurationError(
+            f'{value!r:.80} is not a duration: it must be {DURATION_FORMS}, from 1 second to '
+            f'{LONGEST_DURATION.days} days.'
+        )
+    return datetime.timedelta(seconds=seconds)
+
+
+def add_duration(start: datetime.datetime, duration: datetime.timedelta) -> datetime.datetime:
+    """Return when something ends that starts then and lasts so long.
+
+    :raises DurationError: it would end after the last date of a request
+    """
+    # Not their sum, which may be later than the last date of Python.
+    if duration > limits.LAST_DATE - start:
+        last = f'{limits.LAST_DATE:%Y-%m-%d}'
+        raise DurationError(f'The duration is too long: the end must not be later than {last}.')
+    return start + duration
+
+
+def display_duration(duration: datetime.timedelta) -> str:
+    """Write a duration for people, in its two largest units: ``1d 3h``, ``52s``."""
+    left = max(0, round(duration.total_seconds()))
+    parts = []
+    for unit in 'dhms':
+        number, left = divmod(left, _SECONDS[unit])
+        if number:
+            parts.append(f'{number}{unit}')
+    return ' '.join(parts[:2]) or '0s'
+
+
+def _read_seconds(value: object) -> int | None:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        # JSON has one kind of number: 3600.0 is 3600.
+        return int(value) if value % 1 == 0 else None
+    if not isinstance(value, str):
+        return None
+    text = value.strip().lower()
+    if _ISO.fullmatch(text):
+        text = text.translate({ord('p'): None, ord('t'): None})
+    elif not _SUM.fullmatch(text):
+        return None
+    return sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(text))
+
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MICROSECOND = datetime.timedelta(microseconds=1)
+
+#: Before and after every time.
+NEVER: Final = -(2**62)
+FOREVER: Final = 2**62
+
+
+def delta_to_microseconds(delta: datetime.timedelta) -> int:
+    """Return a duration in microseconds."""
+    return delta // _MICROSECOND
+
+
+def to_microseconds(time: datetime.datetime) -> int:
+    """Return a time as a number."""
+    return delta_to_microseconds(time - _EPOCH)
+
+
+_LAST_MICROSECOND = to_microseconds(datetime.datetime.max.replace(tzinfo=datetime.UTC))
+
+
+def from_microseconds(moment: int) -> datetime.datetime:
+    """Return the UTC time of a number; the last possible time for later numbers."""
+    return _EPOCH + datetime.timedelta(microseconds=min(moment, _LAST_MICROSECOND))
+
+
+def format_microseconds(moment: int) -> str:
+    """Return a number as a time for users."""
+    return sentence(from_microseconds(moment))

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Final
 
-from climate_common import dates, durations, limits
+from climate_common import dates, limits
 
 #: Types. A stamp is a time that the API shows in seconds.
 TEXT, UUID, STATUS, CHOICE, INTEGER, BOOLEAN, DATE, STAMP, DURATION = (
@@ -81,14 +81,14 @@ _READABLE: Final = frozenset({API, NOTIFICATION, HEAT})
 _RECORDED: Final = frozenset({API, HISTORY})
 _EVERYWHERE: Final = frozenset({API, NOTIFICATION, HISTORY, HEAT})
 
-_DATE: Final = f'In UTC if there is no offset: {dates.FORMS}.'
+_DATE: Final = f'In UTC unless it has an offset: {dates.FORMS}.'
 
 #: In the order in which they are shown.
 FIELDS: Final = (
     Field(
         'id',
         UUID,
-        'Chosen by the client, so that a repeated request makes one lease.',
+        'UUID that the client may choose, so that a repeated request creates a single lease.',
         _CREATE,
         _NOTIFIED,
     ),
@@ -97,17 +97,22 @@ FIELDS: Final = (
     Field(
         'status_reason',
         TEXT,
-        'Why it is in this status, if there is something to say.',
+        'Reason for the status, if any.',
         shown_in=_EVERYWHERE,
         nullable=True,
     ),
-    Field('degraded', BOOLEAN, 'A resource is lost, the others are active.', shown_in=_READABLE),
-    Field('start_date', DATE, f'When it starts. {_DATE}', _BOTH, _EVERYWHERE),
-    Field('end_date', DATE, f'When it ends. {_DATE}', _BOTH, _EVERYWHERE),
+    Field(
+        'degraded',
+        BOOLEAN,
+        'Whether a resource was lost while other resources are active.',
+        shown_in=_READABLE,
+    ),
+    Field('start_date', DATE, f'Start of the lease. {_DATE}', _BOTH, _EVERYWHERE),
+    Field('end_date', DATE, f'End of the lease. {_DATE}', _BOTH, _EVERYWHERE),
     Field(
         'before_end_date',
         DATE,
-        f'When ``before_end_lease`` is sent; null: never. {_DATE}',
+        f'Time of the notification ``before_end_lease``; null: none. {_DATE}',
         _BOTH,
         _EVERYWHERE,
         nullable=True,
@@ -115,7 +120,7 @@ FIELDS: Final = (
     Field(
         'before_end_notification',
         DATE,
-        'Another name of before_end_date.',
+        'Alias of before_end_date.',
         _BOTH,
         _HIDDEN,
         nullable=True,
@@ -123,7 +128,7 @@ FIELDS: Final = (
     Field(
         'duration',
         DURATION,
-        f'How long the lease lasts, in place of end_date: {durations.FORMS}.',
+        f'Duration of the lease, in place of end_date: {dates.DURATION_FORMS}.',
         _BOTH,
         _HIDDEN,
     ),
@@ -140,7 +145,7 @@ FIELDS: Final = (
     Field(
         'max_retries',
         INTEGER,
-        'How often a lease of the kind retry is tried again at most.',
+        'Maximum number of retries of a lease of the kind retry.',
         _CREATE,
         _HIDDEN,
         minimum=1,
@@ -149,15 +154,15 @@ FIELDS: Final = (
     Field(
         'retries_left',
         INTEGER,
-        'How often a queued lease is retried; also while the servers of a lease of the kind retry '
-        'are being created.',
+        'Remaining retries of a queued lease, and of a lease of the kind retry whose servers are '
+        'being created.',
         shown_in=_NOTIFIED,
         nullable=True,
     ),
     Field(
         'priority',
         INTEGER,
-        'Leases with a higher priority are first in the queue. By default 0.',
+        'Priority in the queue: leases with a higher priority come first. Default: 0.',
         frozenset({CREATE, UPDATE, OPERATOR}),
         _EVERYWHERE,
         maximum=limits.PRIORITY,
@@ -165,26 +170,28 @@ FIELDS: Final = (
     Field(
         'preemptible',
         BOOLEAN,
-        'Whether leases that are not preemptible may take what it has, or is promised, when there '
-        'is not enough for them; it waits then. By default false.',
+        'Whether leases that are not preemptible may take its resources and allocations when '
+        'capacity is insufficient for them. A preempted lease is queued. Default: false.',
         _CREATE,
         _READABLE,
     ),
     Field(
         'best_effort_timeout',
         INTEGER,
-        'Seconds in which hosts must be empty for a lease of the kind best_effort.',
+        'Maximum number of seconds to drain hosts for a lease of the kind best_effort.',
         frozenset({CREATE, OPERATOR}),
         _HIDDEN,
         minimum=1,
         maximum=limits.BEST_EFFORT_SECONDS,
     ),
-    Field('next_retry_at', DATE, 'When a queued lease is retried at the latest.', nullable=True),
-    Field('queue_position', INTEGER, 'Its place in the queue, from 1 on.', nullable=True),
+    Field(
+        'next_retry_at', DATE, 'Latest time of the next retry of a queued lease.', nullable=True
+    ),
+    Field('queue_position', INTEGER, 'Position in the queue, starting at 1.', nullable=True),
     Field(
         'start_policy',
         CHOICE,
-        'manual: at its start the lease waits until its user starts it.',
+        'manual: after its start date the lease waits until its user starts it.',
         _BOTH,
         _EVERYWHERE,
         choices=limits.START_POLICIES,
@@ -192,37 +199,37 @@ FIELDS: Final = (
     Field(
         'before_start',
         SECONDS,
-        'Numbers of seconds before its start at which the lease sends a notification.',
+        'Seconds before its start at which the lease sends the notification before_start_lease.',
         _BOTH,
         frozenset({API, HISTORY, HEAT}),
     ),
     Field(
         'webhook',
         WEBHOOK,
-        'Where the lease sends its notifications.',
+        'Receiver of the notifications of the lease.',
         _BOTH,
         _RECORDED,
         nullable=True,
     ),
     Field('reservations', RESERVATIONS, '', _BOTH, _READABLE),
     Field('events', EVENTS, '', _BOTH, _READABLE),
-    Field('project_id', TEXT, 'The project that it belongs to.', shown_in=_READABLE),
-    Field('user_id', TEXT, 'The user who created it.', shown_in=_READABLE),
+    Field('project_id', TEXT, 'Project that owns the lease.', shown_in=_READABLE),
+    Field('user_id', TEXT, 'User who created the lease.', shown_in=_READABLE),
     Field(
         'generation',
         INTEGER,
-        'Counts the changes of the lease. In an update: reject it with 409 if the lease has '
-        'another generation by now.',
+        'Number of changes of the lease. In an update: the request is rejected with 409 if the '
+        'lease has another generation.',
         _UPDATE,
     ),
-    Field('created_at', STAMP, 'When it was created.', shown_in=_READABLE),
-    Field('updated_at', STAMP, 'When it was changed last.', shown_in=_READABLE, nullable=True),
+    Field('created_at', STAMP, 'Time of the creation.', shown_in=_READABLE),
+    Field('updated_at', STAMP, 'Time of the last change.', shown_in=_READABLE, nullable=True),
     Field(
         'partial',
         BOOLEAN,
-        'With a later end: extend what can be extended. What the calendar does not promise any '
-        'longer keeps the end that it had, and leaves the lease then. It is refused if nothing '
-        'of the lease could be extended.',
+        'With a later end: extend only the reservations that can be extended. Reservations that '
+        'the calendar cannot allocate for longer keep their end, and leave the lease then. The '
+        'request is rejected if no reservation can be extended.',
         _UPDATE,
         _HIDDEN,
     ),

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Limits of the lease API: lengths, counts, patterns and words.
+"""Limits of the lease API: lengths, counts, patterns, words, and conditions on hosts.
 
-The schemas of the API are made of them, and with them the extensions refuse in nova-api,
-cinder-api and heat-engine what the lease service would refuse later. A pattern matches with
+The schemas of the API are made of them. The extensions check requests with them in nova-api,
+cinder-api and heat-engine, before the lease service would reject them. A pattern matches with
 ``fullmatch``; :func:`json_pattern` makes one for a JSON Schema.
 """
 
@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from climate_common import event_types
 
@@ -192,3 +192,28 @@ def _is_start_notice(value: object) -> bool:
     if not isinstance(value, int) or isinstance(value, bool):
         return False
     return 1 <= value <= LONGEST_START_NOTICE
+
+
+#: The longer ones first, so that ``>=`` is not read as ``>``.
+CONDITION_OPERATORS: Final = ('==', '!=', '>=', '<=', '=', '>', '<')
+#: Linear in the length of the text: no two adjacent repetitions match the same characters.
+_CONDITION: Final = re.compile(
+    rf'([^\s<>=!]+)\s*({"|".join(CONDITION_OPERATORS)})\s*((?![<>=]|!=)\S.*)'
+)
+
+
+class Condition(NamedTuple):
+    """One comparison of a property of a host with a value.
+
+    :param operator: one of :data:`OPERATORS`
+    """
+
+    name: str
+    operator: str
+    value: str
+
+
+def parse_condition(text: str) -> Condition | None:
+    """Read one condition; None if the text is none."""
+    found = _CONDITION.fullmatch(text.strip())
+    return Condition(*found.groups()) if found else None

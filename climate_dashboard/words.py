@@ -7,7 +7,7 @@ from typing import Any, Final
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy, pgettext_lazy
 
-from climate_common import amounts, resource_types
+from climate_common import resource_types
 from climateclient.models import Lease, Reservation
 
 LEASE_STATUSES: Final = (
@@ -58,9 +58,9 @@ CAPACITY_KINDS: Final = (
     ('network segment', _('Networks')),
 )
 UNITS: Final = (
-    (amounts.VCPUS, _('VCPUs')),
-    (amounts.MEMORY_MB, _('Memory (MB)')),
-    (amounts.DISK_GB, _('Disk (GB)')),
+    (resource_types.VCPUS, _('VCPUs')),
+    (resource_types.MEMORY_MB, _('Memory (MB)')),
+    (resource_types.DISK_GB, _('Disk (GB)')),
 )
 #: What a project may have, by the names that Keystone has for the limits.
 LIMITS: Final = (
@@ -114,7 +114,7 @@ _COUNTED: Final = {
 
 def kind_of(reservation: Reservation) -> str:
     """Return the type of a reservation; room for servers by their sizes is capacity, too."""
-    by_sizes = amounts.VCPUS in reservation.params and not reservation.resource_id
+    by_sizes = resource_types.VCPUS in reservation.params and not reservation.resource_id
     is_server = reservation.resource_type == resource_types.SERVER
     return resource_types.CAPACITY if is_server and by_sizes else reservation.resource_type
 

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 #: A time to send: a timezone-aware datetime, or a text as :mod:`climate_common.dates` has them,
 #: which the service reads.
 When = datetime.datetime | str
-#: A duration to send: a timedelta, seconds, or a text as :mod:`climate_common.durations` has them.
+#: A duration to send: a timedelta, seconds, or a text as :mod:`climate_common.dates` has them.
 Duration = datetime.timedelta | int | str
 
 

@@ -19,7 +19,7 @@ from cinder.volume import volume_utils
 from oslo_config import cfg
 
 from cinder_ext import conf, leases, reservation_marker
-from climate_common import amounts
+from climate_common import resource_types
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
 
@@ -109,7 +109,9 @@ class ReservingSchedulerAPI(rpcapi.SchedulerAPI):
 def _enter(context: Any, wanted: hints.ReservationHints, volume: Any) -> None:
     answer = None
     try:
-        leases.service(context).reserve(wanted, volume.id, amounts.of_volume(volume.size))
+        leases.service(context).reserve(
+            wanted, volume.id, resource_types.volume_amounts(volume.size)
+        )
     except (LeaseRefused, LeaseUnavailable) as error:
         answer = error
     if answer:

@@ -4,12 +4,12 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from climate_common import amounts, limits, resource_types
+from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.lease.request import prefix_field
 
 #: The fields of the sizes of servers.
-_SIZES: Final = frozenset({amounts.VCPUS, amounts.MEMORY_MB, amounts.DISK_GB})
+_SIZES: Final = frozenset({resource_types.VCPUS, resource_types.MEMORY_MB, resource_types.DISK_GB})
 #: Fields that Blazar's command line always sends -> the value of an omitted option
 #: (python-blazarclient 4.6.0, v1/shell_commands/leases.py).
 _OMITTED = {

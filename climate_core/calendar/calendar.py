@@ -19,7 +19,7 @@ from typing import ClassVar, Final
 from oslo_log import log
 from sqlalchemy import orm
 
-from climate_common.microseconds import delta_to_microseconds, from_microseconds, to_microseconds
+from climate_common.dates import delta_to_microseconds, from_microseconds, to_microseconds
 from climate_core import exceptions
 from climate_core.calendar import model, windows
 from climate_core.calendar.explain import Rejection

@@ -7,11 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from climate_common import dates, words
-from climate_common.microseconds import (
-    delta_to_microseconds,
-    format_microseconds,
-    from_microseconds,
-)
+from climate_common.dates import delta_to_microseconds, format_microseconds, from_microseconds
 from climate_core import exceptions
 from climate_core.calendar import windows
 from climate_core.calendar.model import Demand, Shortage, Timeline, Unit

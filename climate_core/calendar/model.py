@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Units, the timelines of their allocations, and what a reservation requests of them. Pure.
 
-All times of timelines are numbers (:mod:`climate_common.microseconds`), and intervals include
+All times of timelines are numbers (:mod:`climate_common.dates`), and intervals include
 their start but not their end. A timeline never changes: several threads search it.
 """
 
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from climate_common.microseconds import FOREVER, NEVER
+from climate_common.dates import FOREVER, NEVER
 from climate_core import exceptions
 from climate_core.lease.allocations import Allocation
 

@@ -2,7 +2,7 @@
 """Choose units: rate candidates, choose for one search, or for several searches jointly.
 
 Pure but for the random number generator. Times are numbers
-(:mod:`climate_common.microseconds`).
+(:mod:`climate_common.dates`).
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from datetime import datetime
 from operator import itemgetter
 from typing import Final, NamedTuple, Self, TypeVar
 
-from climate_common.microseconds import delta_to_microseconds, to_microseconds
+from climate_common.dates import delta_to_microseconds, to_microseconds
 from climate_core.calendar.model import Demand, Order, Timeline, entry_of
 from climate_core.concurrency import check_deadline
 from climate_core.lease.allocations import Allocation

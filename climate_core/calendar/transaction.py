@@ -22,7 +22,7 @@ from typing import Any
 
 from sqlalchemy import orm
 
-from climate_common.microseconds import NEVER, from_microseconds, to_microseconds
+from climate_common.dates import NEVER, from_microseconds, to_microseconds
 from climate_core.calendar.model import Access, Entry, Timeline, Unit, entry_of, total_amounts
 from climate_core.calendar.search import Timelines
 from climate_core.db import calendar, sql

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
-from climate_common.microseconds import FOREVER, delta_to_microseconds
+from climate_common.dates import FOREVER, delta_to_microseconds
 from climate_core.calendar.model import QueuedRequest, Timeline
 from climate_core.calendar.search import (
     InsufficientCapacity,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib import parse
 
-from climate_common import amounts
+from climate_common import resource_types
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.servers import NOVA
 
@@ -36,7 +36,7 @@ def sizes(flavor: Mapping[str, Any]) -> dict[str, int]:
     """
     swap = -(-int(flavor['swap'] or 0) // 1024)
     return {
-        amounts.VCPUS: flavor['vcpus'],
-        amounts.MEMORY_MB: flavor['ram'],
-        amounts.DISK_GB: flavor['disk'] + flavor['OS-FLV-EXT-DATA:ephemeral'] + swap,
+        resource_types.VCPUS: flavor['vcpus'],
+        resource_types.MEMORY_MB: flavor['ram'],
+        resource_types.DISK_GB: flavor['disk'] + flavor['OS-FLV-EXT-DATA:ephemeral'] + swap,
     }

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
-from climate_common.microseconds import from_microseconds
+from climate_common.dates import from_microseconds
 from climate_core.db import rows as db_rows
 from climate_core.db import sql, tables
 from climate_core.db.engine import signal

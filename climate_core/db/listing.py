@@ -172,7 +172,7 @@ def _named(session: orm.Session, name: str) -> list[sa.ColumnElement[bool]]:
 
 
 def _reserves(query: LeaseQuery) -> sa.ColumnElement[bool]:
-    types = resource_types.stored(query.resource_type or '')
+    types = resource_types.stored_types(query.resource_type or '')
     by_type = _RESERVATION.c.resource_type.in_(types)
     if query.resource_id is None:
         # Most leases match: a subquery checks each lease that is read; its LIMIT keeps MariaDB

@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
-from climate_common import amounts
+from climate_common import resource_types
 from climate_core.db import allocations, events, rows, tables
 from climate_core.db.engine import Stale
 from climate_core.lease import limits, model, states
@@ -260,8 +260,8 @@ def _build_uses(found: Iterable[Any], period: Span) -> Iterator[ReservationUse]:
         if not use.counts(period):
             continue
         held = dict(use.amounts or {})
-        if pieces is not None and amounts.HOSTS in held:
-            held[amounts.HOSTS] = int(pieces)
+        if pieces is not None and resource_types.HOSTS in held:
+            held[resource_types.HOSTS] = int(pieces)
         yield dataclasses.replace(use, amounts=held)
 
 

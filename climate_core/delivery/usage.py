@@ -27,7 +27,7 @@ from typing import Any, Final
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
-from climate_common import amounts, dates, resource_types
+from climate_common import dates, resource_types
 from climate_core import notifications as notice
 from climate_core.conf import delivery as conf_group
 from climate_core.db import outbox
@@ -133,7 +133,7 @@ def _span(span: Span | None) -> dict[str, Any] | None:
 
 
 def _no_hours() -> dict[str, float]:
-    return dict.fromkeys(amounts.HOURS, 0.0)
+    return dict.fromkeys(resource_types.UNIT_HOURS, 0.0)
 
 
 @dataclasses.dataclass(slots=True)
@@ -160,7 +160,7 @@ class Total:
 
 
 def _add_hours(total: dict[str, float], use: ReservationUse, span: Span | None) -> None:
-    for name, (unit, per) in amounts.HOURS.items():
+    for name, (unit, per) in resource_types.UNIT_HOURS.items():
         total[name] += use.amounts.get(unit, 0) / per * (span.hours if span else 0)
 
 

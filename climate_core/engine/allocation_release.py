@@ -20,8 +20,7 @@ from climate_core.db import reservations
 from climate_core.db.engine import signal
 from climate_core.engine import attempts
 from climate_core.lease import model, states
-from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.capabilities import CalendarBacked, Lockable
+from climate_core.plugins.base import CalendarBacked, Lockable, ResourcePlugin
 
 LOG = log.getLogger(__name__)
 

@@ -28,8 +28,7 @@ from climate_core.engine.event_steps import CALL_SERVICES, Step, Work, WorkResul
 from climate_core.engine.fast_start import FastStarts, FinishedStart
 from climate_core.lease import events, history, model, states, transitions
 from climate_core.lease.events import preparation
-from climate_core.plugins.base import Done, PollAgain, ResourcePlugin
-from climate_core.plugins.capabilities import UserOfResources
+from climate_core.plugins.base import Done, PollAgain, ResourcePlugin, UserOfResources
 from climate_core.threads import Backoff
 
 LOG = log.getLogger(__name__)

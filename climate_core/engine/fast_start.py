@@ -25,8 +25,7 @@ from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import Clock
 from climate_core.engine import attempts
 from climate_core.lease import events, model, states, transitions
-from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.capabilities import FastStarting
+from climate_core.plugins.base import FastStarting, ResourcePlugin
 
 LOG = log.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 class Allocation(NamedTuple):
     """Pieces of one unit that the calendar allocates to a reservation for a time.
 
-    The times are numbers (:mod:`climate_common.microseconds`). They include the time that cleans
+    The times are numbers (:mod:`climate_common.dates`). They include the time that cleans
     the unit.
 
     :param lane: the place among the concurrent allocations, from 0 on

@@ -11,14 +11,14 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from climate_common.amounts import LIMITED
+from climate_common.resource_types import LIMITED_UNITS
 from climate_core import exceptions
 from climate_core.lease import events, model
 
 LEASES: Final = 'leases'
 _PREFIX = 'reserved_'
 #: The names of the limits, in the order in which they are shown.
-NAMES: Final = (LEASES, *(f'{_PREFIX}{unit}' for unit in LIMITED))
+NAMES: Final = (LEASES, *(f'{_PREFIX}{unit}' for unit in LIMITED_UNITS))
 #: The value of Keystone for "no limit".
 UNLIMITED: Final = -1
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, ParamSpec, TypeVar
 
-from climate_common import dates, durations, lease_fields, limits, sealing
+from climate_common import dates, lease_fields, limits, sealing
 from climate_core import exceptions
 from climate_core.lease import model, states, webhook
 
@@ -376,13 +376,13 @@ def read_date(value: object, now: datetime, field: str) -> datetime:
 def read_duration(value: object, field: str = 'duration') -> timedelta:
     """Read a duration of a request; InvalidDuration names its field."""
     with name_field(field):
-        return durations.parse(value)
+        return dates.parse_duration(value)
 
 
 def end_after(start: datetime, duration: timedelta, field: str = 'duration') -> datetime:
     """Return the end of a duration; InvalidDuration: it is too late."""
     with name_field(field):
-        return durations.end(start, duration)
+        return dates.add_duration(start, duration)
 
 
 def past_date_error(what: str, field: str, now: datetime) -> exceptions.InvalidDate:
@@ -404,7 +404,7 @@ def name_field(name: str) -> Iterator[None]:
         yield
     except dates.DateError as error:
         raise exceptions.InvalidDate(str(error), field=name) from None
-    except durations.DurationError as error:
+    except dates.DurationError as error:
         raise exceptions.InvalidDuration(str(error), field=name) from None
 
 

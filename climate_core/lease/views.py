@@ -43,21 +43,27 @@ _OWN_RENDERING: Final = frozenset(
 def _render_fields(
     lease: Lease | model.LeaseSummary, place: str, render_stamp: Any
 ) -> dict[str, Any]:
+    names, renderers, read_values = _list_renderers(place, render_stamp)
     return {
-        name: getattr(lease, name) if render is None else render(getattr(lease, name))
-        for name, render in _list_renderers(place, render_stamp)
+        name: value if render is None else render(value)
+        for name, render, value in zip(names, renderers, read_values(lease), strict=True)
     }
 
 
 @functools.cache
-def _list_renderers(place: str, render_stamp: Any) -> list[tuple[str, Any]]:
-    """Return the names of fields and their renderers, once: a list of leases uses them often."""
+def _list_renderers(place: str, render_stamp: Any) -> tuple[list[str], list[Any], Any]:
+    """Return the names of fields, their renderers, and what reads all of them from a lease.
+
+    They are built once: a list of leases uses them often.
+    """
     renderers = {**_RENDERERS, lease_fields.STAMP: render_stamp}
-    return [
-        (field.name, renderers.get(field.type))
+    fields = [
+        field
         for field in lease_fields.shown_in(place)
         if field.type not in _OWN_RENDERING and field.name != 'queue_position'
     ]
+    names = [field.name for field in fields]
+    return names, [renderers.get(field.type) for field in fields], operator.attrgetter(*names)
 
 
 def notified_fields(lease: Lease) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from climate_common import amounts, lease_fields
+from climate_common import lease_fields, resource_types
 from climate_core import notifications, packages
 from climate_core.lease import events, states
 
@@ -43,7 +43,7 @@ NULLABLE = ['string', 'null']
 TEXT = value_schema('string')
 _UUID = value_schema('string', 'A UUID.')
 EVENT_ID = value_schema('string', 'The identity of the notification.')
-_REASON = value_schema(NULLABLE, 'Why it is in this status, if there is something to say.')
+_REASON = value_schema(NULLABLE, 'Reason for the status, if any.')
 
 RESERVATION = _object(
     {
@@ -115,7 +115,9 @@ _LEASE: dict[str, Any] = {
 
 
 def _hours(about: str) -> dict[str, Any]:
-    return _object(dict.fromkeys(amounts.HOURS, value_schema('number', minimum=0)), about)
+    return _object(
+        dict.fromkeys(resource_types.UNIT_HOURS, value_schema('number', minimum=0)), about
+    )
 
 
 def _span(about: str) -> dict[str, Any]:

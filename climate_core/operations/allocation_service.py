@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import Any
 
 from climate_common import limits
-from climate_common.microseconds import from_microseconds
+from climate_common.dates import from_microseconds
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import Demand, QueuedRequest, Window
@@ -22,8 +22,7 @@ from climate_core.lease.allocations import Allocation
 from climate_core.lease.events import queue
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft, Item
-from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.capabilities import CalendarBacked
+from climate_core.plugins.base import CalendarBacked, ResourcePlugin
 
 #: How far ahead capacity is kept for a queued lease that may start later.
 _LATEST_START = datetime.timedelta(days=366)

@@ -23,7 +23,7 @@ from climate_core.operations.draft import Draft, Reserver
 from climate_core.operations.idempotency import check_unreserved, find_equal_holder
 from climate_core.operations.quota import Quota
 from climate_core.operations.services import EvacuationPlanner, Services
-from climate_core.plugins.common_pool.server_placement import RunningServer
+from climate_core.plugins.server_placement import RunningServer
 
 
 def dry_run_create(

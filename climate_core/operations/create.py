@@ -37,7 +37,7 @@ from climate_core.operations.provisioning import OwnerTrusts, Provisioner
 from climate_core.operations.quota import Quota
 from climate_core.operations.remote import check_allowed, remote
 from climate_core.operations.services import EvacuationPlanner, Services
-from climate_core.plugins import resource_spec
+from climate_core.plugins import provisioned_plugin
 
 #: Errors after which the lease may be committed. That includes rejections: an attempt that follows
 #: a lost connection counts what the attempt before it committed.
@@ -143,7 +143,9 @@ class LeaseCreator:
         conf, database = self.services.conf, self.services.database
         now = self.services.clock.now()
         chosen = request.chosen_id(context.project_id, values)
-        digests = request.request_digests(values, chosen, resource_spec.read_digest_keys(conf))
+        digests = request.request_digests(
+            values, chosen, provisioned_plugin.read_digest_keys(conf)
+        )
         present = database.read(leases.find, chosen) if chosen else None
         if present is not None and digests:
             with errors.collected():
@@ -391,7 +393,7 @@ def _write_created_resources(
         if present is None or (present.is_made and present.resource_id != reservation.resource_id):
             raise exceptions.InvalidState(
                 'made_for: another resource was created for the reservation, or it has ended.',
-                field=resource_spec.MADE_FOR,
+                field=provisioned_plugin.MADE_FOR,
             )
         changed.append(dataclasses.replace(present, resource_id=reservation.resource_id))
     change = Change(lease.with_reservations(*changed))

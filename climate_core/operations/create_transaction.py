@@ -25,7 +25,7 @@ from climate_core.operations.provisioning import OwnerTrusts, Provisioned
 from climate_core.operations.queue import wait_queue
 from climate_core.operations.quota import Quota
 from climate_core.operations.services import EvacuationPlanner, Services
-from climate_core.plugins.capabilities import Specified
+from climate_core.plugins.base import Specified
 
 #: Maximum number of leases of one transaction: the others of the project wait for its commit.
 MAX_GROUP_SIZE: Final = 32

@@ -23,9 +23,8 @@ from climate_core.context import RequestContext
 from climate_core.lease import model, states
 from climate_core.lease.limits import check_reservations
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, LeaseRequest, prefix_field
-from climate_core.plugins import resource_spec
-from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.capabilities import Specified
+from climate_core.plugins import provisioned_plugin
+from climate_core.plugins.base import ResourcePlugin, Specified
 
 
 class Item(NamedTuple):
@@ -148,7 +147,7 @@ class _HeldReservations:
                 if isinstance(plugin, Specified):
                     plugin.check_match(found[0], values)
                 each = _check_staying(found[0])
-                if resource_spec.MADE_FOR in values:
+                if provisioned_plugin.MADE_FOR in values:
                     return [dataclasses.replace(each, resource_id=values['resource_id'])]
                 if each.group is None or 'resource_id' in values:
                     return [each]
@@ -270,9 +269,11 @@ class Reserver:
             where = f'{field}[{place}]' if field else ''
             with errors.collected():
                 with prefix_field(where):
-                    if resource_spec.MADE_FOR in values:
+                    if provisioned_plugin.MADE_FOR in values:
                         # It joins alone, as a service asks for it.
-                        resource_spec.check_made_for(self.context, None if where else self.present)
+                        provisioned_plugin.check_made_for(
+                            self.context, None if where else self.present
+                        )
                     asked = self._find_or_claim(values, held)
                 for new in asked:
                     if new in held:
@@ -299,7 +300,7 @@ class Reserver:
         """
         plugin = self.plugins.get(str(values.get('resource_type')))
         if plugin is None:
-            known = ', '.join(resource_types.names(self.plugins)) or 'none'
+            known = ', '.join(resource_types.api_names(self.plugins)) or 'none'
             raise exceptions.UnknownResourceType(
                 f'resource_type must be one of the types that are enabled ({known}), not '
                 f'{values.get("resource_type")!r}.',

@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from climate_common import dates, microseconds, resource_types
+from climate_common import dates, resource_types
 from climate_core import exceptions
 from climate_core.cloud import Cloud, flavors
 from climate_core.cloud import errors as cloud_errors
@@ -25,7 +25,8 @@ from climate_core.lease import model, states
 from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
-from climate_core.plugins.common_pool.forecast import (
+from climate_core.plugins import pool_capacity
+from climate_core.plugins.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
     FutureDemand,
@@ -33,10 +34,8 @@ from climate_core.plugins.common_pool.forecast import (
     Nouns,
     Release,
 )
-from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
-from climate_core.plugins.server import host_capacity
-from climate_core.plugins.server.host_capacity import CommonHostCapacity
-from climate_core.plugins.volume.backend_capacity import BackendCapacity
+from climate_core.plugins.pool_capacity import BackendCapacity, CommonHostCapacity
+from climate_core.plugins.server_placement import RunningServer, TargetHost
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -130,8 +129,8 @@ def read_future_demands(
                     servers.append(read_demand(room, name, each))
         if servers:
             start, end = (
-                microseconds.to_microseconds(wanted[0].start),
-                microseconds.to_microseconds(wanted[0].end),
+                dates.to_microseconds(wanted[0].start),
+                dates.to_microseconds(wanted[0].end),
             )
             found[lease_id] = FutureDemand(start=start, end=end, servers=servers)
     return found
@@ -144,7 +143,7 @@ def read_releases(database: Database, resource_type: str, room: PoolCapacity) ->
         return []
     return [
         Release(
-            at=microseconds.to_microseconds(
+            at=dates.to_microseconds(
                 end.at if end.given_up_at is None else end.given_up_at + PREEMPTION_TIME
             ),
             host=places[end.resource_id],
@@ -245,7 +244,7 @@ def read_server_demands(
                 # The user may read the flavor, but not its extra specs.
                 flavor = flavors.get(cloud.service(), each['flavorRef'])
         try:
-            one = host_capacity.demand_of_flavor(flavor, each)
+            one = pool_capacity.demand_of_flavor(flavor, each)
         except exceptions.BadRequest as exc:
             told = exc.message.removeprefix('flavor_id: ')
             raise exceptions.BadRequest(f'{field}: {told}', field=field) from exc
@@ -266,13 +265,13 @@ def check_servers(
     :raises climate_core.exceptions.NotEnough: it will not; with the reason, and with the earliest
         possible start if the search found one
     """
-    first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
+    first, last = dates.to_microseconds(start), dates.to_microseconds(end)
     try:
         forecast.check(FutureDemand(start=first, end=last, servers=servers))
     except NotExpected as exc:
-        ahead = last + microseconds.delta_to_microseconds(_SEARCH_AHEAD)
+        ahead = last + dates.delta_to_microseconds(_SEARCH_AHEAD)
         windows = forecast.windows(servers, last - first, first, ahead)
-        later = next((microseconds.from_microseconds(each) for each, _ in windows), None)
+        later = next((dates.from_microseconds(each) for each, _ in windows), None)
         told = f'{field}: {exc}'
         if later is None:
             raise exceptions.NotEnough(told, field) from exc
@@ -291,12 +290,12 @@ def find_server_windows(
     """Return the earliest windows in which the pool will have capacity for servers."""
     found = forecast.windows(
         servers,
-        microseconds.delta_to_microseconds(length),
-        microseconds.to_microseconds(earliest),
-        microseconds.to_microseconds(latest),
+        dates.delta_to_microseconds(length),
+        dates.to_microseconds(earliest),
+        dates.to_microseconds(latest),
     )
     for start, end in itertools.islice(found, limit):
-        yield microseconds.from_microseconds(start), microseconds.from_microseconds(end)
+        yield dates.from_microseconds(start), dates.from_microseconds(end)
 
 
 _CAPACITY_READERS: Final[Mapping[str, Callable[['connections.Connection'], PoolCapacity]]] = {
@@ -345,7 +344,7 @@ class PoolForecast:
         :raises climate_core.exceptions.BadRequest: the demand of a template is not known
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
-        first, last = microseconds.to_microseconds(start), microseconds.to_microseconds(end)
+        first, last = dates.to_microseconds(start), dates.to_microseconds(end)
         taken: list[tuple[Forecast, FutureDemand]] = []
         types = {one for each in reservations for one in list_demanded_types(each)}
         for resource_type in sorted(types):

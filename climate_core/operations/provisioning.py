@@ -28,8 +28,7 @@ from climate_core.lease.events import preparation
 from climate_core.lease.model import TrustScope
 from climate_core.lease.request import prefix_field
 from climate_core.operations.draft import Draft, Item
-from climate_core.plugins.base import ReservedResource, ResourcePlugin
-from climate_core.plugins.capabilities import LeaseManaged, Prepared
+from climate_core.plugins.base import LeaseManaged, Prepared, ReservedResource, ResourcePlugin
 
 LOG = log.getLogger(__name__)
 

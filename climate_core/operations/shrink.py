@@ -26,7 +26,7 @@ from climate_core.lease.events import reallocation
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from climate_core.operations.services import Services
-from climate_core.plugins.capabilities import Shrinkable
+from climate_core.plugins.base import Shrinkable
 
 LOG = log.getLogger(__name__)
 

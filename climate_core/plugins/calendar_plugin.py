@@ -13,8 +13,7 @@ from oslo_utils import uuidutils
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
-from climate_core.plugins.base import PollAgain, ReservedResource
-from climate_core.plugins.capabilities import CalendarBacked
+from climate_core.plugins.base import CalendarBacked, PollAgain, ReservedResource
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext

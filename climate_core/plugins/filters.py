@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from climate_common import conditions, limits
+from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.model import Shortage
 from climate_core.lease.unit_properties import parse_number
@@ -246,7 +246,7 @@ def _listed(field: str, name: str, wanted: bool) -> Matches:
 
 
 def _parse_readable(field: str, text: str, reading: _Reading) -> Clause:
-    found = conditions.parse(text)
+    found = limits.parse_condition(text)
     if found is None:
         raise _bad_request(
             field,

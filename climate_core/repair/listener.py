@@ -35,9 +35,8 @@ from climate_core.conf import cloud
 from climate_core.db import due_events, reservations, store
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.lease.model import Reservation
-from climate_core.plugins.base import NotificationSource, ResourcePlugin
-from climate_core.plugins.capabilities import Evacuable, HostBacked
-from climate_core.repair import lost_resources
+from climate_core.plugins.base import Evacuable, HostBacked, NotificationSource, ResourcePlugin
+from climate_core.repair import reconciliation
 from climate_core.threads import MessageServer, Worker
 
 LOG = log.getLogger(__name__)
@@ -112,7 +111,7 @@ class NotifiedChecks(Worker):
                 # Not earlier: a flood about one resource costs a check every few seconds.
                 self._waiting[key] = waiting._replace(is_last=False)
                 return True
-        is_possible = lost_resources.can_be_moved if is_move else lost_resources.can_be_lost
+        is_possible = reconciliation.can_be_moved if is_move else reconciliation.can_be_lost
         if not self._database.read(is_possible, self._plugin.resource_type, resource_id):
             return False
         with self._lock:
@@ -169,13 +168,13 @@ class NotifiedChecks(Worker):
     def _record(self, is_move: bool, held: Sequence[Reservation]) -> set[str]:
         """Record what the service answers; return the ids of lost or moved resources."""
         found: list[tuple[Reservation, str]] = []
-        mark = lost_resources.mark_moved if is_move else lost_resources.mark_lost
+        mark = reconciliation.mark_moved if is_move else reconciliation.mark_lost
         if not is_move:
             found += self._plugin.reconcile([held])
         elif isinstance(self._plugin, Evacuable):
             reasons = self._plugin.find_moved(held)
             found += [(each, reasons[each.id]) for each in held if each.id in reasons]
-        for lease_id, by_reservation in lost_resources.group_by_lease(found).items():
+        for lease_id, by_reservation in reconciliation.group_by_lease(found).items():
             if mark(self._database, lease_id, by_reservation):
                 reason = ' '.join(sorted(set(by_reservation.values())))
                 LOG.warning('Lease %s: %s', lease_id, reason)

@@ -23,9 +23,8 @@ from climate_core.lease import events, model, states, transitions
 from climate_core.lease.history import DONE, Cause, HistoryEntry, describe_change
 from climate_core.lease.model import Reservation
 from climate_core.lease.transitions import Change
-from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.capabilities import LeaseManaged
-from climate_core.repair import lost_resources, reconciliation
+from climate_core.plugins.base import LeaseManaged, ResourcePlugin
+from climate_core.repair import reconciliation
 
 #: The action of a repair in the history.
 REPAIR = 'operator.repair'
@@ -145,7 +144,7 @@ class OperatorRepair:
             wrong[held.lease_id].append(f'{held.resource_type} {held.resource_id}: {reason}')
         for losing_id, reasons in by_lease.items():
             trouble = self._do(
-                lost_resources.mark_lost, self._database, losing_id, reasons, self._cause
+                reconciliation.mark_lost, self._database, losing_id, reasons, self._cause
             )
             description = '; '.join(wrong[losing_id])
             yield RepairResult(

@@ -10,27 +10,168 @@ Several managers may do it concurrently.
 """
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import dataclasses
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from oslo_config import cfg
 from oslo_db import exception as db_exc
 from oslo_log import log
+from sqlalchemy import orm
 
 from climate_common import lanes
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import leases, reservations, store
+from climate_core.db import leases, reservations, sql, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Database
-from climate_core.lease import states
+from climate_core.lease import failures, states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import REPORTED, Reservation
-from climate_core.plugins.base import NotOfLease, ResourcePlugin
-from climate_core.plugins.capabilities import HostBacked, LeaseManaged, Lockable, Reported
-from climate_core.repair import cleanup, lost_resources
+from climate_core.lease.transitions import Change
+from climate_core.plugins.base import (
+    HostBacked,
+    LeaseManaged,
+    Lockable,
+    NotOfLease,
+    Reported,
+    ResourcePlugin,
+)
+from climate_core.repair import cleanup
 from climate_core.threads import PeriodicWorker
+
+_LOST_CAUSE = Cause('resource.lost')
+#: A service has reported wrong amounts.
+_CORRECTED_CAUSE = Cause('resource.corrected')
+
+
+def group_by_lease(
+    found: Iterable[tuple[Reservation, str]],
+) -> dict[str, dict[str, str]]:
+    """Return what happened to resources, by leases and then by reservations."""
+    by_lease: dict[str, dict[str, str]] = defaultdict(dict)
+    for reservation, reason in found:
+        by_lease[reservation.lease_id][reservation.id] = reason
+    return by_lease
+
+
+def mark_lost(
+    database: Database, lease_id: str, reasons: Mapping[str, str], cause: Cause = _LOST_CAUSE
+) -> bool:
+    """Record that resources of a lease were deleted, unless it is ending: the end finds them.
+
+    :param reasons: reservation id -> what happened to its resource
+    :returns: whether anything was written
+    """
+    return database.write(_mark_lost, lease_id, reasons, cause)
+
+
+def _mark_lost(
+    session: orm.Session, lease_id: str, reasons: Mapping[str, str], cause: Cause
+) -> bool:
+    lease = leases.find(session, lease_id, lock=True)
+    if lease is None or lease.status in states.ENDING:
+        return False
+    now = sql.read_time(session)
+    change = failures.record_lost(lease, reasons, now)
+    if change.lease == lease:
+        return False
+    store.save(session, lease, change, now, cause)
+    return True
+
+
+def filter_lost(session: orm.Session, lease_id: str, ids: Collection[str]) -> set[str]:
+    """Return the reservations with a deleted resource that :func:`mark_lost` would record."""
+    lease = leases.find(session, lease_id)
+    if lease is None or lease.status in states.ENDING:
+        return set()
+    return {reservation.id for reservation in failures.find_lost(lease, ids)}
+
+
+def mark_moved(database: Database, lease_id: str, reasons: Mapping[str, str]) -> bool:
+    """Record that resources of a lease have changed.
+
+    :param reasons: reservation id -> what happened to its resource
+    :returns: whether anything was written
+    """
+    return database.write(_mark_moved, lease_id, reasons)
+
+
+def can_be_lost(session: orm.Session, resource_type: str, resource_id: str) -> bool:
+    """Return whether :func:`mark_lost` would record the deletion of a resource."""
+    return any(
+        filter_lost(session, each.lease_id, [each.id])
+        for each in reservations.find_holders(session, resource_type, [resource_id])
+    )
+
+
+def can_be_moved(session: orm.Session, resource_type: str, resource_id: str) -> bool:
+    """Return whether :func:`mark_moved` would record the change of a resource."""
+    held = reservations.find_holders(session, resource_type, [resource_id])
+    return any(not each.resources_changed for each in held)
+
+
+def settle_reported(
+    database: Database, read: Sequence[tuple[Reservation, Mapping[str, int]]]
+) -> list[tuple[Reservation, Mapping[str, int]]]:
+    """Record the amounts of resources whose amounts were only reported until now.
+
+    One transaction records all correct reports: nothing that users see changes.
+
+    :param read: reservations of one type, and the amounts of their resources
+    :returns: those that were reported wrong, and are corrected now
+    """
+    right = [each for each, amounts in read if each.amounts == amounts]
+    if right:
+        database.write(_settle_right, right)
+    wrong = [(each, amounts) for each, amounts in read if each.amounts != amounts]
+    return [each for each in wrong if database.write(_correct, *each)]
+
+
+def _settle_right(session: orm.Session, right: Sequence[Reservation]) -> None:
+    # Without their contents: a lease may have many reservations.
+    leases.lock_all(session, {each.lease_id for each in right}, ())
+    amounts = {each.id: each.amounts for each in right}
+    held = reservations.find_holders(
+        session, right[0].resource_type, [each.resource_id for each in right]
+    )
+    as_read = [r for r in held if REPORTED in r.params and r.amounts == amounts.get(r.id)]
+    reservations.update(session, [(each, _without_report(each, each.amounts)) for each in as_read])
+
+
+def _correct(session: orm.Session, reported: Reservation, amounts: Mapping[str, int]) -> bool:
+    lease = leases.find(session, reported.lease_id, lock=True)
+    held = () if lease is None else lease.live
+    before = next((each for each in held if each.id == reported.id), None)
+    if lease is None or before is None or REPORTED not in before.params:
+        return False
+    change = Change(lease.with_reservations(_without_report(before, amounts)))
+    store.save(session, lease, change, sql.read_time(session), _CORRECTED_CAUSE)
+    return True
+
+
+def _without_report(reported: Reservation, amounts: Mapping[str, int]) -> Reservation:
+    params = {name: each for name, each in reported.params.items() if name != REPORTED}
+    return dataclasses.replace(reported, params=params, amounts=dict(amounts))
+
+
+def _mark_moved(session: orm.Session, lease_id: str, reasons: Mapping[str, str]) -> bool:
+    lease = leases.find(session, lease_id, lock=True)
+    if lease is None:
+        return False
+    held = (r for r in lease.live if r.id in reasons and not r.resources_changed)
+    changed = [
+        dataclasses.replace(r, resources_changed=True, status_reason=reasons[r.id]) for r in held
+    ]
+    if not changed:
+        return False
+    reason = ' '.join(sorted({str(each.status_reason) for each in changed}))
+    after = Change(lease.with_reservations(*changed), {'lease.update': reason})
+    store.save(session, lease, after, sql.read_time(session), _LOST_CAUSE)
+    return True
+
 
 LOG = log.getLogger(__name__)
 
@@ -99,8 +240,8 @@ class Reconciler(PeriodicWorker):
     def record_lost(self, plugin: ResourcePlugin) -> None:
         """Record the resources of a type that are gone."""
         found = find_missing_resources(self._database, plugin)
-        for lease_id, reasons in lost_resources.group_by_lease(found).items():
-            if lost_resources.mark_lost(self._database, lease_id, reasons):
+        for lease_id, reasons in group_by_lease(found).items():
+            if mark_lost(self._database, lease_id, reasons):
                 LOG.warning('Lease %s lost resources: %s', lease_id, reasons)
                 self._nudge()
 
@@ -192,7 +333,7 @@ def find_orphans(database: Database, plugin: LeaseManaged) -> Iterator[str]:
     """Yield the resources that wait for a lease that does not exist, or that a lease left behind.
 
     A resource that was created a moment ago may still get its lease: see
-    :meth:`.capabilities.LeaseManaged.unleased_since`.
+    :meth:`.base.LeaseManaged.unleased_since`.
     """
     waiting = iter(plugin.list_unleased())
     while chunk := list(islice(waiting, _CHUNK_SIZE)):
@@ -213,14 +354,14 @@ def find_lost(
 ) -> Iterator[tuple[Reservation, str]]:
     """Yield the reservations that have lost their resource, and what happened to it.
 
-    By the rule of :func:`climate_core.repair.lost_resources.mark_lost`, as the reconciliation:
+    By the rule of :func:`climate_core.repair.reconciliation.mark_lost`, as the reconciliation:
     what a lease has released itself, as a server without a host, is not lost.
 
     :param lease_id: only those of this lease
     """
     found = list(find_missing_resources(database, plugin, lease_id))
-    for losing_id, reasons in lost_resources.group_by_lease(found).items():
-        lost = database.read(lost_resources.filter_lost, losing_id, list(reasons))
+    for losing_id, reasons in group_by_lease(found).items():
+        lost = database.read(filter_lost, losing_id, list(reasons))
         yield from ((held, reason) for held, reason in found if held.id in lost)
 
 
@@ -291,12 +432,12 @@ def _verify_page(
             LOG.warning('Could not verify %s %s: %s', plugin.title, held.resource_id, exc)
             continue
         except NotOfLease as exc:
-            if lost_resources.mark_lost(database, lease.id, {held.id: str(exc)}, _REJECTED_CAUSE):
+            if mark_lost(database, lease.id, {held.id: str(exc)}, _REJECTED_CAUSE):
                 yield f'Lease {lease.id}: {exc} It was removed.'
             continue
         if amounts is not None:
             read.append((held, amounts))
-    for held, amounts in lost_resources.settle_reported(database, read):
+    for held, amounts in settle_reported(database, read):
         yield (
             f'Lease {held.lease_id}: {plugin.title} {held.resource_id} holds {dict(amounts)}, '
             f'not {dict(held.amounts)}. It was corrected.'

@@ -8,7 +8,7 @@ from django import urls
 from django.utils.translation import gettext_lazy as _
 from horizon import exceptions, forms
 
-from climate_common import durations, resource_types
+from climate_common import dates, resource_types
 from climate_dashboard import allowed, api, times, words
 from climate_dashboard.leases import create_form, end_forms
 from climate_dashboard.leases.lease_mixin import INDEX, LeaseMixin
@@ -97,7 +97,7 @@ class ExtendView(allowed.AllowedMixin, LeaseMixin, times.LocalTimeMixin, forms.M
         context['end'] = times.show(self.lease.end_date)
         context['zone'] = times.zone_name()
         left = self.lease.end_date and self.lease.end_date - times.now()
-        context['left'] = durations.display(left) if left else ''
+        context['left'] = dates.display_duration(left) if left else ''
         context['until'] = times.show(self._until())
         return context
 

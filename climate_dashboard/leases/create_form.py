@@ -9,7 +9,7 @@ from django.utils.translation import pgettext_lazy
 from horizon import forms, messages
 from openstack_dashboard import policy
 
-from climate_common import conditions, dates, durations, lease_fields, limits, resource_types
+from climate_common import dates, lease_fields, limits, resource_types
 from climate_dashboard import api, times, words
 from climate_dashboard.leases import asked, choices
 from climateclient import exceptions
@@ -174,14 +174,14 @@ class CreateForm(forms.SelfHandlingForm):
     def clean_duration(self) -> datetime.timedelta | None:
         text = self.cleaned_data['duration'].strip()
         try:
-            return durations.parse(text) if text else None
-        except durations.DurationError as error:
+            return dates.parse_duration(text) if text else None
+        except dates.DurationError as error:
             raise forms.ValidationError(str(error)) from None
 
     def clean_conditions(self) -> str:
         text: str = self.cleaned_data['conditions'].strip()
         for part in filter(None, map(str.strip, text.split(','))):
-            if conditions.parse(part) is None:
+            if limits.parse_condition(part) is None:
                 told = _('"%s" is not <property><operator><value>, as vcpus>=16.') % part
                 raise forms.ValidationError(told)
         return text

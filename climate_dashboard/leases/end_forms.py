@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from django.utils.translation import gettext_lazy as _
 from horizon import forms, messages
 
-from climate_common import dates, durations
+from climate_common import dates
 from climate_dashboard import api, times
 from climateclient import exceptions
 from climateclient.models import Lease
@@ -44,7 +44,7 @@ class EndForm(forms.SelfHandlingForm):
             raise forms.ValidationError(_('Either one or the other must be given.'))
         try:
             given['until'] = times.read(end) if end else self._moved(by)
-        except (dates.DateError, durations.DurationError) as error:
+        except (dates.DateError, dates.DurationError) as error:
             raise forms.ValidationError(str(error)) from None
         if self.lease.end_date and (given['until'] - self.lease.end_date) * self.sign <= _NONE:
             raise forms.ValidationError(self.wrong % times.show(self.lease.end_date))
@@ -68,7 +68,7 @@ class EndForm(forms.SelfHandlingForm):
 
     def _moved(self, by: str) -> datetime.datetime:
         end = self.lease.end_date or times.now()
-        return durations.end(end, durations.parse(by) * self.sign)
+        return dates.add_duration(end, dates.parse_duration(by) * self.sign)
 
     def _more(self, data: dict[str, Any]) -> dict[str, Any]:
         return {}

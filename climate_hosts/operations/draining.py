@@ -23,7 +23,7 @@ from climate_core.cloud import errors, hypervisors, servers
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import read_ordinary_capacities
 from climate_core.db.engine import Database
-from climate_core.plugins.common_pool.server_placement import (
+from climate_core.plugins.server_placement import (
     CandidateHost,
     RunningServer,
     TargetHost,

@@ -23,8 +23,8 @@ from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import create_names
 from climate_core.db.engine import DATABASE_ERRORS, Database, signal
 from climate_core.lease import unit_properties
-from climate_core.plugins.common_pool import server_placement
-from climate_core.plugins.common_pool.server_placement import CannotDrainHosts
+from climate_core.plugins import server_placement
+from climate_core.plugins.server_placement import CannotDrainHosts
 from climate_hosts import hosts, lane_providers, nova, placement
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db

@@ -29,13 +29,10 @@ from climate_core.lease.events import queue
 from climate_core.operations.draft import Draft
 from climate_core.operations.queue.wait_queue import WaitQueue
 from climate_core.operations.services import Services
+from climate_core.plugins import server_placement
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.common_pool import server_placement
-from climate_core.plugins.common_pool.server_placement import (
-    CandidateHost,
-    CannotDrainHosts,
-)
 from climate_core.plugins.loading import PluginError
+from climate_core.plugins.server_placement import CandidateHost, CannotDrainHosts
 from climate_hosts import placement
 from climate_hosts.db import host_reservations
 from climate_hosts.db.host_reservations import SharedHost
@@ -165,7 +162,7 @@ class HostEvacuation:
     ) -> list[CandidateHost]:
         """Choose hosts to evacuate, beside those that are being evacuated for the lease.
 
-        :raises climate_core.plugins.common_pool.server_placement.CannotDrainHosts: too few
+        :raises climate_core.plugins.server_placement.CannotDrainHosts: too few
         """
         missing, would_do = self.allocation_service.count_shortage(lease, now)
         present = [

@@ -23,12 +23,11 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from climate_common import amounts, lanes, limits, resource_types
+from climate_common import lanes, limits, resource_types
 from climate_core.calendar.model import Demand, Unit
 from climate_core.cloud import errors, flavors
-from climate_core.plugins import filters
+from climate_core.plugins import filters, flavor_demand
 from climate_core.plugins.base import Done, PollAgain
-from climate_core.plugins.common_pool import flavor_demand
 from climate_hosts import nova
 from climate_hosts.plugins import lane_options, lane_plugin
 
@@ -80,7 +79,7 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         amount = params['amount']
         held = {unit: amount * size for unit, size in self._sizes(params).items()}
-        return {amounts.SERVERS: amount, **held}
+        return {resource_types.SERVERS: amount, **held}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         amount, affinity = params['amount'], params.get('affinity')
@@ -202,12 +201,12 @@ class SizesPlugin(ServerCapacityPlugin):
         'with the flavor that has the id of the reservation.'
     )
     schema: ClassVar[Mapping[str, Any]] = {
-        amounts.VCPUS: _size(1, 'The CPUs of each server.'),
-        amounts.MEMORY_MB: _size(1, 'The memory of each server in MiB.'),
-        amounts.DISK_GB: _size(0, 'The disk of each server in GiB.'),
+        resource_types.VCPUS: _size(1, 'The CPUs of each server.'),
+        resource_types.MEMORY_MB: _size(1, 'The memory of each server in MiB.'),
+        resource_types.DISK_GB: _size(0, 'The disk of each server in GiB.'),
         **SCHEMA,
     }
-    required = (amounts.VCPUS, amounts.MEMORY_MB, amounts.DISK_GB)
+    required = (resource_types.VCPUS, resource_types.MEMORY_MB, resource_types.DISK_GB)
 
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         return self._params(values)

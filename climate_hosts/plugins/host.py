@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from climate_common import amounts, resource_types
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
 from climate_hosts import lane_providers
@@ -45,7 +45,7 @@ class HostPlugin(lane_plugin.LanePlugin):
         return self._params(values)
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        return {amounts.HOSTS: params['max']}
+        return {resource_types.HOSTS: params['max']}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         least, most = params['min'], params['max']

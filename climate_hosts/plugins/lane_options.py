@@ -8,9 +8,8 @@ from oslo_config import cfg
 
 from climate_common import lanes, limits
 from climate_core.calendar.model import Order
-from climate_core.plugins import filters
+from climate_core.plugins import filters, server_recovery
 from climate_core.plugins.calendar_plugin import CLEANING_OPTION
-from climate_core.plugins.server import task_recovery
 from climate_hosts.plugins import server_drain
 
 #: The metadata by which servers of open matching show the end of their lease.
@@ -55,7 +54,7 @@ OPTIONS: Final[Sequence[cfg.Opt]] = (
         min=0,
         help='The longest grace that a reservation may ask for.',
     ),
-    *task_recovery.END_RECOVERY_OPTIONS,
+    *server_recovery.END_RECOVERY_OPTIONS,
 )
 #: What reservations of this kind have in common.
 SCHEMA: Final[Mapping[str, Any]] = {

@@ -21,8 +21,15 @@ from climate_core.cloud import errors, servers
 from climate_core.cloud.placement import HostCapacity
 from climate_core.lease import unit_properties
 from climate_core.plugins import calendar_plugin, filters
-from climate_core.plugins.base import Done, PollAgain, ReservedResource
-from climate_core.plugins.capabilities import HostBacked, Preemptible, Prepared, Shrinkable
+from climate_core.plugins.base import (
+    Done,
+    HostBacked,
+    PollAgain,
+    Preemptible,
+    Prepared,
+    ReservedResource,
+    Shrinkable,
+)
 from climate_core.plugins.step_context import END, EndContext, Progress
 from climate_hosts import lane_providers, placement
 from climate_hosts.hosts import KIND

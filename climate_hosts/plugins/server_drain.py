@@ -30,9 +30,8 @@ from oslo_log import log
 from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import step_context
+from climate_core.plugins import server_end, server_recovery, step_context
 from climate_core.plugins.base import Done, PollAgain
-from climate_core.plugins.server import end_steps, task_recovery
 from climate_core.plugins.step_context import END, EndContext, Progress
 
 if TYPE_CHECKING:
@@ -210,16 +209,16 @@ class ServerDrain:
         if task in _MOVING:
             # While a guest is copied its progress changes, and with it the time of the change.
             moved = server.get('progress'), server.get('updated')
-            return task_recovery.wait_for_task(
+            return server_recovery.wait_for_task(
                 context.observe(server['status'], task, *moved), server
             )
         # A server whose state was reset during a migration may still be on its host.
-        was_reset = context.progress.asked == task_recovery.RESET_REQUEST
+        was_reset = context.progress.asked == server_recovery.RESET_REQUEST
         is_moved = task is None and server['status'] != 'VERIFY_RESIZE' and not was_reset
         if not is_inside and is_moved:
             # The server runs on another host and has left the reservation.
             return None
-        return end_steps.take_end_step(context, server)
+        return server_end.take_end_step(context, server)
 
     def _context_of(self, server_id: str) -> EndContext:
         """Return the context of a server, which the reservation does not store itself."""

@@ -34,8 +34,7 @@ from climate_core.db import due_events, leases, sql, store
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected, signal
 from climate_core.lease import failures, model, states
 from climate_core.lease.history import Cause
-from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.capabilities import HostBacked
+from climate_core.plugins.base import HostBacked, ResourcePlugin
 from climate_core.threads import PeriodicWorker
 from climate_hosts import hosts, lane_providers, placement
 from climate_hosts.db import host_reservations as db

@@ -18,14 +18,13 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from climate_common import amounts, resource_types, words
+from climate_common import resource_types, words
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Shortage, Unit, UnitFilter
 from climate_core.cloud import errors, neutron
 from climate_core.lease.states import ReservationStatus
-from climate_core.plugins import calendar_plugin, parent_stacks, prebuilt_plugin
-from climate_core.plugins.base import Done, PollAgain, ReservedResource
-from climate_core.plugins.capabilities import Shrinkable
+from climate_core.plugins import calendar_plugin, prebuilt_plugin
+from climate_core.plugins.base import Done, PollAgain, ReservedResource, Shrinkable
 from climate_core.plugins.step_context import EndContext, StepContext
 from climate_networks import cloud
 from climate_networks.plugins import made_in_neutron
@@ -139,7 +138,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         }
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        return {amounts.FLOATING_IPS: params['amount']}
+        return {resource_types.FLOATING_IPS: params['amount']}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         network_id, amount = params['network_id'], params['amount']
@@ -354,7 +353,7 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
     options = (prebuilt_plugin.on_end_option(_CHOICES, 'floating IP of its owner'),)
     schema: ClassVar[Mapping[str, Any]] = {
         **prebuilt_plugin.end_action_schema(_CHOICES),
-        **parent_stacks.STACK_ID_SCHEMA,
+        **prebuilt_plugin.STACK_ID_SCHEMA,
     }
     # Servers and stacks use addresses: they are there before them, and are gone after them.
     rank = 3
@@ -384,8 +383,8 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
         return ReservedResource(
             wanted,
             {**self._params(values), **shown},
-            {amounts.FLOATING_IPS: 1},
-            parent_id=values.get(parent_stacks.STACK_ID_KEY),
+            {resource_types.FLOATING_IPS: 1},
+            parent_id=values.get(prebuilt_plugin.STACK_ID_KEY),
         )
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002

@@ -16,8 +16,7 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import neutron
 from climate_core.plugins import calendar_plugin
-from climate_core.plugins.base import PollAgain
-from climate_core.plugins.capabilities import LeaseManaged, ProvisionedResource
+from climate_core.plugins.base import LeaseManaged, PollAgain, ProvisionedResource
 from climate_networks import cloud
 
 if TYPE_CHECKING:

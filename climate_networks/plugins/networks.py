@@ -14,7 +14,7 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from climate_common import amounts, limits, resource_types
+from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, Shortage, Unit, UnitFilter
 from climate_core.cloud import errors, neutron
@@ -150,7 +150,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         return usual | {name: usual[name] or each for name, each in empty.items()}
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:  # noqa: ARG002
-        return {amounts.NETWORKS: 1}
+        return {resource_types.NETWORKS: 1}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         wanted = filters.compile_filter(_conditions(params), _NOUN, _EXAMPLES)

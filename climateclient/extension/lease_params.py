@@ -5,7 +5,7 @@ import datetime
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from climate_common import dates, durations, limits
+from climate_common import dates, limits
 from climate_common.hints import EVENT_KEYS, KEYS, LEASE_PARAMS
 from climateclient.extension.errors import BadHint
 
@@ -114,8 +114,8 @@ class LeaseParams(dict[str, Any]):
             end = self._date(key, now)
         else:
             if key in self:
-                length = checked(field, lambda: durations.parse(self[key]))
-            end = checked(field, lambda: durations.end(start, length))
+                length = checked(field, lambda: dates.parse_duration(self[key]))
+            end = checked(field, lambda: dates.add_duration(start, length))
         if end <= start:
             raise BadHint(field, f'must be after the start ({dates.isoformat(start)})')
         return end

@@ -45,9 +45,10 @@ class LeaseService:
     ) -> None:
         """Add a resource to its lease, which is created if it is new.
 
-        :param amounts: what the resource holds, by the units of :mod:`climate_common.amounts`. The
-            lease service accepts them with a service token only. Without one it reads the
-            resource: then the caller must not hold a thread that this request needs
+        :param amounts: what the resource holds, by the units of
+            :mod:`climate_common.resource_types`. The lease service accepts them with a service
+            token only. Without one it reads the resource: then the caller must not hold a thread
+            that this request needs
         :raises LeaseRefused: the lease service refused it
         :raises LeaseUnavailable: it did not answer; it may have done it nevertheless
         """

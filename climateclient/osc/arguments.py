@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from osc_lib import exceptions
 
-from climate_common import dates, durations
+from climate_common import dates
 
 T = TypeVar('T')
 
@@ -50,7 +50,7 @@ def time(option: str, text: str) -> datetime.datetime:
 
 def duration(option: str, text: str) -> datetime.timedelta:
     """Read the duration of an option."""
-    return checked(option, lambda: durations.parse(text))
+    return checked(option, lambda: dates.parse_duration(text))
 
 
 def seconds(option: str, texts: list[str]) -> list[int]:

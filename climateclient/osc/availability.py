@@ -6,7 +6,7 @@ import sys
 
 from osc_lib import exceptions
 
-from climate_common import dates, durations
+from climate_common import dates
 from climateclient.osc import arguments, floating_ips, hosts, networks, options, shown
 
 _SERVERS = '--servers'
@@ -42,7 +42,7 @@ class Availability(shown.Lister):
             dest='length',
             metavar='<duration>',
             required=True,
-            help=f'How long the lease would last: {durations.FORMS}',
+            help=f'How long the lease would last: {dates.DURATION_FORMS}',
         )
         parser.add_argument(
             '--from',

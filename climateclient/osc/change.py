@@ -7,7 +7,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import dates, durations, resource_types
+from climate_common import dates, resource_types
 from climateclient.osc import arguments, hosts, options, reservation, resources, shown
 
 
@@ -134,7 +134,7 @@ def _add_dates(parser: argparse.ArgumentParser) -> None:
         '--extend',
         '--prolong-for',
         metavar='<duration>',
-        help=f'Let it end later: {durations.FORMS}',
+        help=f'Let it end later: {dates.DURATION_FORMS}',
     )
     parser.add_argument(
         '--partial',

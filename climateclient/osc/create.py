@@ -6,7 +6,7 @@ from typing import Any
 
 from osc_lib import exceptions
 
-from climate_common import dates, durations, limits
+from climate_common import dates, limits
 from climateclient.osc import arguments, lease, new_floating_ips, options, resources, shown
 
 
@@ -31,7 +31,7 @@ class CreateLease(shown.ShowOne):
             '--for',
             dest='length',
             metavar='<duration>',
-            help=f'How long it lasts: {durations.FORMS}',
+            help=f'How long it lasts: {dates.DURATION_FORMS}',
         )
         options.add_before_end(parser)
         resources.add_resources(parser)
@@ -97,7 +97,7 @@ class CreateLease(shown.ShowOne):
         else:
             length = properties['duration'] = arguments.duration('--for', parsed_args.length)
             base = arguments.now() if isinstance(start, str) else start
-            end = arguments.checked('--for', lambda: durations.end(base, length))
+            end = arguments.checked('--for', lambda: dates.add_duration(base, length))
         properties |= options.terms(parsed_args) | _kind(parsed_args)
         properties['before_end'] = options.before_end(parsed_args, end)
         properties['events'] = [arguments.event(text) for text in parsed_args.event]

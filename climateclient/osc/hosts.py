@@ -8,7 +8,7 @@ from typing import Any, Final
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import amounts, conditions, resource_types
+from climate_common import limits, resource_types
 from climateclient.osc import options
 
 HOSTS: Final = '--hosts'
@@ -59,7 +59,7 @@ _COMMON: Final[_Keys] = {
     'grace': _integer,
 }
 _OF_HOSTS: Final[_Keys] = {'min': _integer, 'max': _integer, **_COMMON}
-_SIZES: Final[_Keys] = dict.fromkeys(amounts.SERVER_UNITS[1:], _integer)
+_SIZES: Final[_Keys] = dict.fromkeys(resource_types.SERVER_UNITS[1:], _integer)
 _OF_CAPACITY: Final[_Keys] = {
     'flavor': str,
     'amount': _integer,
@@ -174,7 +174,7 @@ def _read(option: str, text: str, keys: _Keys, with_filters: bool = True) -> dic
     for number, part in enumerate((each.strip() for each in text.split(',')), start=1):
         if not part:
             continue
-        found = conditions.parse(part)
+        found = limits.parse_condition(part)
         if found is None:
             raise exceptions.CommandError(
                 f'{option} {text}: part {number}, "{part}", is not <key>=<value> or '

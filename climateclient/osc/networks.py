@@ -4,7 +4,7 @@
 import argparse
 from typing import Any, Final
 
-from climate_common import conditions, resource_types
+from climate_common import limits, resource_types
 from climateclient.osc import specification
 
 #: The key -> the property of the reservation.
@@ -47,7 +47,7 @@ def _reservation(text: str, _name: str | None) -> dict[str, Any]:
     own: list[str] = []
     compared: list[str] = []
     for part in text.split(','):
-        found = conditions.parse(part)
+        found = limits.parse_condition(part)
         is_own = found is None or (found.operator == '=' and found.name in _KEYS)
         (own if is_own else compared).append(part.strip())
     given = OPTION.read(','.join(own), {'name': 'name'})

@@ -9,7 +9,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import durations, lease_fields, limits
+from climate_common import dates, lease_fields, limits
 from climateclient.osc import arguments
 
 _PROJECT_ID = re.compile(r'[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}')
@@ -175,8 +175,8 @@ def before_end(
     if not text:
         return None
     try:
-        duration = durations.parse(text)
-    except durations.DurationError:
+        duration = dates.parse_duration(text)
+    except dates.DurationError:
         return arguments.time('--before-end', text)
     return (arguments.now() if isinstance(end, str) else end) - duration
 

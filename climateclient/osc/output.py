@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cliff import columns
 
-from climate_common import dates, durations, lease_fields
+from climate_common import dates, lease_fields
 from climateclient import exceptions, models
 
 
@@ -69,7 +69,7 @@ class SecondsColumn(columns.FormattableColumn[Any]):
 
     def human_readable(self) -> str:
         lengths = (datetime.timedelta(seconds=each) for each in self._value)
-        return ', '.join(durations.display(each) for each in lengths)
+        return ', '.join(dates.display_duration(each) for each in lengths)
 
     def machine_readable(self) -> list[int]:
         return list(self._value)

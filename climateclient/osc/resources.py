@@ -9,7 +9,7 @@ from typing import Any
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import amounts, resource_types
+from climate_common import resource_types
 from climateclient import models
 from climateclient.osc import (
     arguments,
@@ -197,7 +197,7 @@ def _kind(reservation: Mapping[str, Any]) -> str:
     kind = str(reservation['resource_type'])
     if kind == resource_types.FLOATING_IP and 'resource_id' in reservation:
         return resource_types.HELD_FLOATING_IP
-    by_sizes = kind == resource_types.SERVER and amounts.VCPUS in reservation
+    by_sizes = kind == resource_types.SERVER and resource_types.VCPUS in reservation
     return resource_types.CAPACITY if by_sizes else kind
 
 

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 from keystoneauth1 import exceptions as ksa
 from osc_lib import exceptions
 
-from climate_common import durations
+from climate_common import dates
 from climateclient.exceptions import NotFound, ServiceUnavailable
 from climateclient.models import Lease
 from climateclient.osc.shown import escape
@@ -158,11 +158,11 @@ def describe(lease: Lease, now: datetime.datetime) -> str:
     """Describe a lease in one line: ``lease1: PENDING, starts in 52s``."""
     text = f'{escape(lease.name)}: {lease.status}'
     if lease.status == 'PENDING' and lease.start_date and lease.start_date > now:
-        text += f', starts in {durations.display(lease.start_date - now)}'
+        text += f', starts in {dates.display_duration(lease.start_date - now)}'
     if lease.status == 'ACTIVE' and lease.end_date and lease.end_date > now:
-        text += f', ends in {durations.display(lease.end_date - now)}'
+        text += f', ends in {dates.display_duration(lease.end_date - now)}'
     if lease.status == 'WAITING' and lease.next_retry_at and lease.next_retry_at > now:
-        text += f', tried again in {durations.display(lease.next_retry_at - now)}'
+        text += f', tried again in {dates.display_duration(lease.next_retry_at - now)}'
     if lease.status_reason:
         text += f', {escape(lease.status_reason)}'
     return text
@@ -225,7 +225,7 @@ def _outcome(lease: Lease) -> str:
 
 
 def _text(limit: datetime.timedelta | None) -> str:
-    return durations.display(limit) if limit else ''
+    return dates.display_duration(limit) if limit else ''
 
 
 def _now() -> datetime.datetime:

@@ -13,7 +13,7 @@ from heat.engine import constraints
 from keystoneauth1 import exceptions as ks_exceptions
 from oslo_utils import timeutils
 
-from climate_common import dates, durations
+from climate_common import dates
 from heat_ext.service import client
 
 
@@ -52,9 +52,9 @@ class DateConstraint(_Parsed):
 
 
 class DurationConstraint(_Parsed):
-    """``climate.duration``: a duration as :mod:`climate_common.durations` reads it."""
+    """``climate.duration``: a duration as :mod:`climate_common.dates` reads it."""
 
-    _parse = staticmethod(durations.parse)
+    _parse = staticmethod(dates.parse_duration)
 
 
 MAPPING: dict[str, Any] = {

@@ -19,7 +19,7 @@ from nova.compute import power_state, task_states
 from nova.compute import utils as compute_utils
 from nova.objects import fields
 
-from climate_common import amounts
+from climate_common import resource_types
 from climateclient.extension import hints
 from climateclient.extension.errors import LeaseRefused, LeaseUnavailable
 from nova_ext import conf, leases, saved_build_args, states
@@ -174,7 +174,7 @@ def _enter_lease(context: Any, instance: Any, wanted: hints.ReservationHints) ->
 def _amounts(instance: Any) -> dict[str, int]:
     flavor = instance.flavor
     sizes = (flavor.vcpus, flavor.memory_mb, flavor.root_gb, flavor.ephemeral_gb)
-    return amounts.of_server(*sizes, boots_from_volume=not instance.image_ref)
+    return resource_types.server_amounts(*sizes, boots_from_volume=not instance.image_ref)
 
 
 def _save(build: Build) -> None:

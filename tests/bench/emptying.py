@@ -13,8 +13,8 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from climate_core.plugins.common_pool import server_placement
-from climate_core.plugins.common_pool.server_placement import (
+from climate_core.plugins import server_placement
+from climate_core.plugins.server_placement import (
     CandidateHost,
     CannotDrainHosts,
     RunningServer,

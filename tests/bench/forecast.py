@@ -13,12 +13,8 @@ import sys
 from collections.abc import Sequence
 
 from climate_core.concurrency import SearchBudget
-from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
-from climate_core.plugins.common_pool.server_placement import (
-    FreeCapacity,
-    RunningServer,
-    TargetHost,
-)
+from climate_core.plugins.forecast import Forecast, FutureDemand, NotExpected, Release
+from climate_core.plugins.server_placement import FreeCapacity, RunningServer, TargetHost
 
 HOUR = 3600
 SIZE, MOST = 16, 8

@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from climate_common.microseconds import from_microseconds
+from climate_common.dates import from_microseconds
 from climate_core.calendar import calendar, windows
 from climate_core.calendar.model import Demand, QueuedRequest, Timeline, Unit, entry_of
 from climate_core.calendar.search import (

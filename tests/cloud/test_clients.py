@@ -62,22 +62,6 @@ def test_openstack_lease_commands_show_and_extend_a_lease(booking: Booking) -> N
     booking.wait_gone(server.id)
 
 
-def test_blazar_client_works_unchanged(booking: Booking) -> None:
-    from blazarclient import client as blazar
-
-    leases = blazar.Client(
-        '1', session=booking.person.sdk.session, service_type='reservation'
-    ).lease
-    server = booking.reserve(start=at(hours=1))
-    ours = booking.lease_of(server.id)
-    assert ours.id in {lease['id'] for lease in leases.list()}
-    assert leases.get(ours.id)['reservations'][0]['resource_id'] == server.id
-    changed = leases.update(ours.id, name='renamed', prolong_for='1h')
-    assert changed['name'] == 'renamed'
-    leases.delete(ours.id)
-    booking.wait_gone(server.id)
-
-
 def told(lease: Lease) -> bool:
     """Tell whether the user of a manual lease knows that it can be started."""
     return any(e.event_type == 'ready_to_start' and e.status == 'DONE' for e in lease.events)
@@ -90,35 +74,6 @@ def name(member: Person) -> Iterator[str]:
     yield name
     for lease in member.leases.list(name=name):
         member.leases.delete(lease.id, ignore_missing=True)
-
-
-def test_blazar_commands_work_unchanged(
-    openstack: Callable[..., Any], member: Person, name: str
-) -> None:
-    made = member.leases.create(name, '2098-01-01 12:00', '2098-01-01 10:00')
-
-    def change(*argv: str) -> None:
-        done = member.cli('openstack', 'reservation', 'lease', *argv)
-        assert done.returncode == 0, done.stderr
-
-    assert made.id in {each['id'] for each in openstack('reservation', 'lease', 'list')}
-    change('set', '--prolong-for', '1h', '--defer-by', '30m', name)
-    shown = openstack('reservation', 'lease', 'show', name)
-    assert shown['start_date'] == '2098-01-01T10:30:00.000000'
-    assert shown['end_date'] == '2098-01-01T13:00:00.000000'
-    change('delete', name)
-    assert not [*member.leases.list(name=name, status='PENDING')]
-
-
-def test_blazars_command_refuses_to_reserve_what_is_not_there(member: Person, name: str) -> None:
-    wanted = f'resource_properties=["==", "$id", "{uuid.uuid4()}"]'
-    done = member.cli(
-        *('openstack', 'reservation', 'lease', 'create', '--end-date', '2098-01-01 12:00'),
-        *('--reservation', f'resource_type=virtual:instance,{wanted}', name),
-    )
-    assert done.returncode == 1
-    assert 'could not be found' in done.stderr
-    assert not [*member.leases.list(name=name)]
 
 
 def test_a_lease_in_a_heat_stack(

@@ -7,7 +7,6 @@ import hmac
 import http.server
 import json
 import threading
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +15,7 @@ import pytest
 from climateclient import exceptions
 from tests.cloud.booking import Booking
 from tests.cloud.hearing import Hearing
-from tests.cloud.people import Person, at, wait_for
+from tests.cloud.people import at, wait_for
 
 SECRET = 'a secret of this test only'
 
@@ -135,67 +134,6 @@ def test_a_lease_is_cancelled_before_its_start(booking: Booking, allocations) ->
     assert 'event.start_lease' not in actions
 
 
-def test_one_server_is_given_back(booking: Booking, allocations) -> None:
-    kept = booking.reserve(start=at(hours=1))
-    lease = booking.lease_of(kept.id)
-    other = booking.reserve({'reserved': 'True', 'lease_id': lease.id})
-    lease = booking.lease_of(other.id)
-    given = next(r for r in lease.reservations if r.resource_id == other.id)
-    booking.person.leases.remove_reservation(lease.id, given.id)
-    booking.wait_gone(other.id)
-    assert allocations(other.id) == {}
-    assert booking.person.sdk.compute.get_server(kept.id).status == 'RESERVED'
-    assert booking.person.leases.get(lease.id).status == 'PENDING'
-
-
-def test_the_history_outlives_the_lease(booking: Booking) -> None:
-    server = booking.reserve(start=at(hours=1))
-    leases = booking.person.leases
-    lease = booking.lease_of(server.id)
-    leases.update(lease.id, name='other name')
-    leases.delete(lease.id)
-    booking.wait_gone(server.id)
-    entries = wait_for(
-        lambda: (
-            (found := list(leases.history(lease.id)))
-            and 'event.end_lease' in [each.action for each in found]
-            and found
-        ),
-        'the end in the history',
-    )
-    by_action = {each.action: each for each in entries}
-    assert by_action['lease.update'].changes['name'] == [lease.name, 'other name']
-    assert by_action['lease.create'].user_id == lease.user_id
-    assert by_action['lease.create'].request_id
-    assert by_action['event.end_lease'].result == 'done'
-
-
-def test_a_repeated_request_makes_one_lease(member: Person) -> None:
-    key = str(uuid.uuid4())
-    made = [
-        member.leases.create(f'once-{key}', None, duration='2h', idempotency_key=key)
-        for _ in range(2)
-    ]
-    assert made[0].id == made[1].id
-    assert len(list(member.leases.list(name=f'once-{key}'))) == 1
-    with pytest.raises(exceptions.Conflict):
-        member.leases.create('different', None, duration='2h', idempotency_key=key)
-    member.leases.delete(made[0].id)
-
-
-def test_a_dry_run_says_no_and_why(booking: Booking) -> None:
-    server = booking.reserve(start=at(hours=1), end=at(hours=2))
-    held = {'resource_type': 'virtual:instance', 'resource_id': server.id}
-    nowhere = {'resource_type': 'virtual:instance', 'resource_id': str(uuid.uuid4())}
-    answer = booking.person.leases.dry_run(
-        'dry', None, duration='1h', reservations=[held, nowhere]
-    )
-    assert not answer.granted
-    codes = {each.code for each in answer.refusals}
-    assert codes == {'reservation.resource_reserved', 'reservation.resource_not_found'}
-    assert list(booking.person.leases.list(name='dry')) == []
-
-
 def test_usage_and_limits_count_what_is_held(booking: Booking) -> None:
     client = booking.person.client
 
@@ -210,16 +148,3 @@ def test_usage_and_limits_count_what_is_held(booking: Booking) -> None:
     client.leases.delete(booking.lease_of(server.id).id)
     booking.wait_gone(server.id)
     wait_for(lambda: held() == before, 'the server is counted off')
-
-
-def test_the_list_is_filtered_and_paged(booking: Booking, stranger: Person) -> None:
-    server = booking.reserve(start=at(hours=1))
-    leases = booking.person.leases
-    lease = booking.lease_of(server.id)
-    found = list(leases.list(resource_type='virtual:instance', resource_id=server.id))
-    assert [each.id for each in found] == [lease.id]
-    assert [each.id for each in leases.list(name=lease.name, status='PENDING')] == [lease.id]
-    assert list(leases.list(name=lease.name, status='ACTIVE')) == []
-    assert list(stranger.leases.list(name=lease.name)) == []
-    with pytest.raises(exceptions.NotFound):
-        list(stranger.leases.history(lease.id))

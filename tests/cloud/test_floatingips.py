@@ -3,7 +3,6 @@
 
 import datetime
 import json
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
@@ -138,22 +137,6 @@ def test_addresses_from_their_promise_to_the_next_lease(
     stranger.wait_lease(lease.id, 'TERMINATED')
 
 
-def test_full_quota_is_told_and_tried_again(admin: Person, member: Person, network: Any) -> None:
-    project = member.sdk.current_project_id
-    admin.sdk.network.update_quota(project, floating_ips=0)
-    try:
-        lease = member.leases.create('full', at(hours=1), reservations=wanted(network))
-        wait_for(
-            lambda: 'quota' in (member.leases.get(lease.id).reservations[0].status_reason or ''),
-            'the reason',
-        )
-    finally:
-        admin.sdk.network.delete_quota(project)
-    member.wait_lease(lease.id, 'ACTIVE')
-    member.leases.end(lease.id)
-    member.wait_lease(lease.id, 'TERMINATED')
-
-
 @kind_cell('Floating IPs that you have', 'immediate')
 def test_floating_ip_of_its_owner_ends_with_its_lease(member: Person, network: Any) -> None:
     sdk = member.sdk.network
@@ -221,85 +204,6 @@ def test_floating_ip_that_is_created_with_its_lease_ends_with_it(member: Person)
     member.leases.end(lease.id)
     assert member.wait_lease(lease.id, 'TERMINATED').status_reason is None
     assert sdk.find_ip(held.resource_id) is None
-
-
-def test_lease_is_extended_without_the_address_that_is_promised_to_others(
-    member: Person, stranger: Person, network: Any
-) -> None:
-    start = datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=9)
-    middle, end = start + datetime.timedelta(hours=1), start + datetime.timedelta(hours=2)
-    both = [*wanted(network, FIRST), *wanted(network, SECOND)]
-    lease = member.leases.create('mine', start=start, end=middle, reservations=both)
-    other = stranger.leases.create(
-        'theirs', start=middle, end=end, reservations=wanted(network, SECOND)
-    )
-    extend = ('openstack', 'lease', 'set', lease.id, '--extend', '1h')
-    refused = member.cli(*extend)
-    assert refused.returncode == 1
-    assert f'floating IP {SECOND} (reservation ' in refused.stderr
-    assert 'With partial (--partial on the command line)' in refused.stderr
-    assert member.cli(*extend, '--partial').returncode == 0
-    found = member.leases.get(lease.id)
-    assert found.end_date > middle
-    ends = {e.params['floatingips'][0]: e.params.get('end_date') for e in found.reservations}
-    assert ends[FIRST] is None
-    assert datetime.datetime.fromisoformat(f'{ends[SECOND]}+00:00') <= middle
-    for person, each in ((member, lease), (stranger, other)):
-        person.leases.delete(each.id)
-        person.wait_lease_gone(each.id)
-
-
-def test_commands_of_blazar_and_ranges_of_operators(
-    admin: Person, member: Person, network: Any
-) -> None:
-    def show(person: Person, *argv: str) -> Any:
-        done = person.cli('openstack', *argv, '-f', 'json')
-        assert done.returncode == 0, done.stderr
-        # Some commands of Blazar say in words what they have done.
-        first = min(done.stdout.index(each) for each in '{[' if each in done.stdout)
-        return json.loads(done.stdout[first:])
-
-    blazar, name = ('reservation', 'floatingip'), f'blazar-{uuid.uuid4().hex[:8]}'
-    made, more = show(admin, *blazar, 'create', network.id, '203.0.113.45'), '203.0.113.46-'
-    address = ('openstack', 'lease', 'address')
-    try:
-        told = admin.cli(
-            *address, 'create', '--network', 'public', '--range', f'{more}203.0.113.48'
-        )
-        assert f'{more}203.0.113.48' in told.stdout, told.stderr
-        listed = show(admin, *blazar, 'list')
-        of_network = [each for each in listed if each['floating_network_id'] == network.id]
-        known = {each['floating_ip_address'] for each in of_network}
-        assert known == {*ADDRESSES, *(f'203.0.113.{number}' for number in range(45, 49))}
-        assert show(admin, *blazar, 'show', made['id'])['floating_network_id'] == network.id
-
-        end = at(hours=1)[:16].replace('T', ' ')
-        wanted = f'resource_type=virtual:floatingip,network_id={network.id},amount=2'
-        create = (
-            'reservation',
-            'lease',
-            'create',
-            '--end-date',
-            end,
-            '--reservation',
-            wanted,
-            name,
-        )
-        done = member.cli('openstack', *create)
-        assert done.returncode == 0, done.stderr
-        (found,) = member.leases.list(name=name)
-        lease = member.wait_lease(found.id, 'ACTIVE')
-        given = lease.reservations[0].params['floatingips']
-        assert [member.sdk.network.find_ip(each).floating_ip_address for each in given] == given
-        done = member.cli('openstack', 'reservation', 'lease', 'delete', name)
-        assert done.returncode == 0, done.stderr
-        member.wait_lease_gone(lease.id)
-        assert not [each for each in given if member.sdk.network.find_ip(each)]
-    finally:
-        admin.cli('openstack', *blazar, 'delete', made['id'])
-        admin.cli(*address, 'delete', f'{more}203.0.113.48')
-    left = admin.client.floatingips.list(network_id=network.id)
-    assert {each.floating_ip_address for each in left} == {*ADDRESSES}
 
 
 @kind_cell('Floating IPs', 'immediate')

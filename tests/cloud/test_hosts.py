@@ -11,7 +11,7 @@ import pytest
 
 from climateclient import exceptions
 from tests.cloud.booking import Booking
-from tests.cloud.people import Person, at, wait_for
+from tests.cloud.people import Person, at
 from tests.cloud.pooling import (
     POOL,
     boot,
@@ -150,106 +150,11 @@ def test_room_for_so_many_servers_of_a_flavor(
         booking.wait_gone(each.id)
 
 
-def test_lease_that_runs_gets_another_host_at_once(
-    booking: Booking, admin: Person, pool: tuple[str, ...]
-) -> None:
-    lease = booking.wait_lease(order_lease(booking, '--hosts', 'min=1,max=1').id, 'ACTIVE')
-    (reservation,) = lease.reservations
-    (second,) = {*pool} - {*hosts_of(lease)}
-    number = len(pool)
-    changed = booking.person.cli(
-        *('openstack', 'lease', 'set', lease.id),
-        *('--reservation', f'id={reservation.id},min={number},max={number}'),
-    )
-    assert changed.returncode == 0, changed.stderr
-    assert {*hosts_of(booking.person.leases.get(lease.id))} == {*pool}
-
-    def enters() -> bool:
-        inside = boot(booking, reservation=reservation.id)
-        assert inside.status == 'ACTIVE', inside.fault
-        return host_of(admin, inside.id) == second
-
-    wait_for(enters, f'a server of the lease on {second}')
-
-
-def test_lease_that_runs_gives_back_the_host_without_servers(
-    booking: Booking, admin: Person, pool: tuple[str, ...]
-) -> None:
-    number, leases = len(pool), booking.person.leases
-    lease = booking.wait_lease(order_lease(booking, '--hosts', f'min=1,max={number}').id, 'ACTIVE')
-    (reservation,) = lease.reservations
-    assert {*hosts_of(lease)} == {*pool}
-    inside = boot(booking, reservation=reservation.id)
-    used = host_of(admin, inside.id)
-    with pytest.raises(exceptions.BadRequest, match='max'):
-        leases.update_reservation(lease.id, reservation.id, max=0)
-    leases.update_reservation(lease.id, reservation.id, max=1)
-    assert hosts_of(leases.get(lease.id)) == [used]
-    assert booking.person.sdk.compute.get_server(inside.id).status == 'ACTIVE'
-    leases.update_reservation(lease.id, reservation.id, max=number)
-    assert {*hosts_of(leases.get(lease.id))} == {*pool}
-
-
 def test_boots_at_once_get_as_many_slots_as_there_are(booking: Booking) -> None:
     wanted = {'resource_type': 'flavor:instance', 'flavor_id': booking.flavor.id, 'amount': SLOTS}
     lease = booking.wait_lease(make_lease(booking, wanted).id, 'ACTIVE')
     hint = {'reservation': lease.reservations[0].id}
     assert BOOTS - boot_at_once(booking, BOOTS, hint).count('ERROR') == SLOTS
-
-
-def test_blazars_commands_work_unchanged(
-    booking: Booking, admin: Person, pool: tuple[str, ...]
-) -> None:
-    """Those of python-blazarclient 4.6.0, but ``host unset``, which it cannot load."""
-    host = pool[0]
-
-    def show(*argv: str) -> Any:
-        done = admin.cli('openstack', 'reservation', *argv, '-f', 'json')
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def change(person: Person, *argv: str) -> None:
-        done = person.cli('openstack', 'reservation', *argv)
-        assert done.returncode == 0, done.stderr
-
-    change(admin, 'host', 'set', host, '--extra', 'shelf=4')
-    shown = show('host', 'show', host)
-    assert (shown['hypervisor_hostname'], shown['shelf']) == (host, '4')
-    assert {*pool} <= {each['hypervisor_hostname'] for each in show('host', 'list')}
-    change(admin, 'host', 'property', 'set', '--private', 'shelf')
-    assert 'shelf' not in {each['property'] for each in show('host', 'property', 'list')}
-    everything = show('host', 'property', 'list', '--all', '--detail')
-    assert 'shelf' in {each['property'] for each in everything}
-    change(admin, 'host', 'property', 'set', '--public', 'shelf')
-    assert show('host', 'property', 'show', 'shelf')['property_values'] == ['4']
-
-    name = f'blazar-{uuid.uuid4().hex[:8]}'
-    wanted = (
-        'resource_type=physical:host,min=1,max=1,'
-        'hypervisor_properties=[">=", "$vcpus", "2"],resource_properties=["==", "$shelf", "4"]'
-    )
-    start, end = (at(days=2, hours=each)[:16].replace('T', ' ') for each in (0, 1))
-    dates = ('--start-date', start, '--end-date', end)
-    change(booking.person, 'lease', 'create', *dates, '--reservation', wanted, name)
-    (lease,) = booking.person.leases.list(name=name)
-    booking.leases.add(lease.id)
-    (reservation,) = lease.reservations
-    assert reservation.params['hosts'] == [host]
-
-    listed = show('allocation', 'list', 'host', '--lease-id', lease.id)
-    found = {each['resource_id']: each['reservations'] for each in listed}
-    assert lease.id in str(found[shown['id']])
-    one = show('allocation', 'show', 'host', shown['id'], '--reservation-id', reservation.id)
-    assert lease.id in str(one['reservations'])
-
-    # To this command the type of the resource would be a part of what it follows.
-    more = wanted.replace('resource_type=physical:host', f'id={reservation.id}')
-    longer = ('--prolong-for', '30m', '--reservation', more.replace('$vcpus', '$memory_mb'))
-    change(booking.person, 'lease', 'set', *longer, name)
-    after = booking.person.leases.get(lease.id)
-    assert (after.end_date - lease.end_date).total_seconds() == 1800
-    assert '$memory_mb' in after.reservations[0].params['hypervisor_properties']
-    change(booking.person, 'lease', 'delete', name)
 
 
 def test_room_by_sizes_has_a_flavor_of_its_own(

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which servers enter a lease of hosts, and which hosts leases get: users and operators choose."""
 
-import json
 import uuid
 from collections.abc import Iterator
 
@@ -63,31 +62,6 @@ def restored(admin: Person) -> Iterator[None]:
     for pool in admin.client.hosts.pools():
         if pool.name.startswith(PREFIX):
             admin.client.hosts.delete_pool(pool.name)
-
-
-@pytest.mark.usefixtures('restored')
-def test_promise_of_a_disabled_host_is_moved_before_the_start(
-    booking: Booking, admin: Person
-) -> None:
-    lease = make_lease(booking, WHOLE, start=at(hours=1), end=at(hours=2))
-    (host,) = hosts_of(lease)
-    (other,) = {*POOL} - {host}
-    command = ('openstack', 'lease', 'host', 'set', host, '--disable', '--reason', 'a new disk')
-    done = admin.cli(*command, '-f', 'json')
-    assert done.returncode == 0, done.stderr
-    shown = json.loads(done.stdout)
-    assert (shown['reservable'], shown['disabled_reason']) == (False, 'a new disk')
-    moved = wait_for(
-        lambda: [
-            each for each in [booking.person.leases.get(lease.id)] if hosts_of(each) == [other]
-        ],
-        'another host is promised',
-    )[0]
-    assert moved.reservations[0].resources_changed
-    booking.person.leases.update(lease.id, start='now')
-    lease = booking.wait_lease(lease.id, 'ACTIVE')
-    inside = boot(booking, reservation=lease.reservations[0].id)
-    assert (inside.status, host_of(admin, inside.id)) == ('ACTIVE', other)
 
 
 @pytest.mark.usefixtures('restored')

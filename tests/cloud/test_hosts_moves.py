@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers move inside a lease of hosts only, and hosts that die are replaced."""
 
-import json
 import os
 import signal
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ import pytest
 from openstack import exceptions
 
 from tests.cloud.booking import Booking
-from tests.cloud.people import Person, at, cloud, pid, wait_for
+from tests.cloud.people import Person, cloud, pid, wait_for
 from tests.cloud.pooling import (
     POOL,
     boot,
@@ -19,7 +18,6 @@ from tests.cloud.pooling import (
     host_of,
     hosts_of,
     lease_hosts,
-    make_lease,
     servers_on,
 )
 
@@ -76,35 +74,6 @@ def test_servers_move_out_of_the_pool_at_the_end(booking: Booking, admin: Person
     assert not [each for host in POOL for each in servers_on(admin, host)]
 
 
-def test_servers_that_cannot_move_are_shelved_deleted_or_named(
-    booking: Booking, admin: Person
-) -> None:
-    lease = lease_hosts(booking, on_end='migrate', grace=20)
-    inside = {'reservation': lease.reservations[0].id}
-    compute = booking.person.sdk.compute
-    suspended, broken = (boot(booking, **inside) for _ in range(2))
-    compute.suspend_server(suspended.id)
-    booking.wait(suspended.id, 'SUSPENDED')
-    params = {'name': 'inside', 'start': at(minutes=20), 'end': at(minutes=40)}
-    waiting = booking.reserve({'lease_params': json.dumps(params), **inside})
-    assert waiting.status == 'RESERVED'
-    admin.sdk.compute.reset_server_state(broken.id, 'error')
-
-    booking.person.leases.end(lease.id)
-    told = wait_for(lambda: look(booking, lease).status_reason, 'the lease tells who stays')
-    assert suspended.id in told
-    assert booking.wait(suspended.id, 'SHELVED_OFFLOADED').id == suspended.id
-    booking.wait_gone(waiting.id)
-    wait_for(
-        lambda: broken.id in (look(booking, lease).status_reason or ''),
-        'only the server in ERROR is left',
-    )
-    assert look(booking, lease).status == 'TERMINATING'
-    compute.delete_server(broken.id)
-    booking.wait_lease(lease.id, 'TERMINATED')
-    assert not [each for host in POOL for each in servers_on(admin, host)]
-
-
 @pytest.fixture
 def killed(booking: Booking, admin: Person) -> Iterator[Any]:
     """Kills nova-compute of hosts; they run again afterwards, and are in use."""
@@ -149,25 +118,6 @@ def test_host_that_died_is_replaced_as_soon_as_there_is_another(
     assert host_of(admin, again) == spare
     wait_for(lambda: evacuated(admin, inside.id), 'Nova takes the host for down')
     wait_for(lambda: host_of(admin, inside.id) == spare, 'evacuated to the other host')
-
-
-def test_host_that_died_before_the_start_is_replaced_and_the_lease_starts_on_another(
-    booking: Booking, admin: Person, killed: Any
-) -> None:
-    start = {'start': at(hours=1), 'end': at(hours=2)}
-    lease = make_lease(booking, {'resource_type': 'physical:host', 'min': 1}, **start)
-    (host,) = hosts_of(lease)
-    killed(host)
-    (spare,) = {*POOL} - {host}
-    wait_for(lambda: hosts_of(look(booking, lease)) == [spare], 'another host')
-    replaced = look(booking, lease)
-    assert (replaced.status, replaced.degraded) == ('PENDING', False)
-    assert replaced.reservations[0].resources_changed
-
-    booking.person.leases.update(lease.id, start='now')
-    booking.wait_lease(lease.id, 'ACTIVE')
-    inside = boot(booking, reservation=lease.reservations[0].id)
-    assert host_of(admin, inside.id) == spare
 
 
 def look(booking: Booking, lease: Any) -> Any:

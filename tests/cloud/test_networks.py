@@ -10,7 +10,7 @@ import pytest
 
 from climateclient import exceptions
 from tests.cloud.networking import PHYSICAL, filled
-from tests.cloud.people import Person, at, upgrade_check, wait_for
+from tests.cloud.people import Person, at
 from tests.support.kinds import kind_cell
 
 #: Behind the range that Neutron chooses from.
@@ -59,13 +59,6 @@ def test_only_operators_set_segments_apart_and_choose_them(member: Person) -> No
         )
 
 
-def test_segment_that_neutron_does_not_know_is_not_set_apart(admin: Person) -> None:
-    for kind, physical, field in (('vlan', 'physnet9', 'physical'), ('gre', None, 'network_type')):
-        with pytest.raises(exceptions.BadRequest, match=field):
-            admin.client.networks.create(kind, 250, physical)
-    assert admin.sdk.network.find_network('none') is None
-
-
 def test_segment_that_neutron_chooses_is_set_apart_only_from_others(
     admin: Person, member: Person, segment_ranges: Callable[..., Any]
 ) -> None:
@@ -90,16 +83,6 @@ def test_segment_that_neutron_chooses_is_set_apart_only_from_others(
     finally:
         admin.sdk.network.delete_network(ordinary)
         admin.client.networks.delete(apart.id)
-
-
-def test_upgrade_check_tells_which_segments_neutron_chooses_by_now(
-    segment_ranges: Callable[..., Any],
-) -> None:
-    assert 'network segment range' not in upgrade_check()
-    segment_ranges(FIRST - 1, SECOND - 1, shared=True)
-    said = upgrade_check()
-    assert f'VLAN {FIRST} of {PHYSICAL} is in the network segment range' in said
-    assert f'VLAN {SECOND} of' not in said
 
 
 @kind_cell('Networks', 'scheduled')
@@ -163,81 +146,3 @@ def test_lease_waits_for_a_segment_until_another_gives_it_back(
     stranger.leases.end(waiting.id)
     stranger.wait_lease(waiting.id, 'TERMINATED')
     member.wait_lease(first.id, 'TERMINATED')
-
-
-def test_full_quota_is_told_and_tried_again(admin: Person, member: Person) -> None:
-    project = member.sdk.current_project_id
-    admin.sdk.network.update_quota(project, networks=0)
-    try:
-        lease = member.leases.create('full quota', at(hours=1), reservations=wanted())
-        wait_for(
-            lambda: 'quota' in (member.leases.get(lease.id).reservations[0].status_reason or ''),
-            'the reason',
-        )
-    finally:
-        admin.sdk.network.delete_quota(project)
-    lease = member.wait_lease(lease.id, 'ACTIVE')
-    made = member.sdk.network.get_network(lease.reservations[0].params['network_id'])
-    assert made.project_id == project
-    member.leases.end(lease.id)
-    member.wait_lease(lease.id, 'TERMINATED')
-
-
-def test_port_that_says_it_is_of_a_router_keeps_no_network(admin: Person, member: Person) -> None:
-    lease = member.leases.create('full', at(hours=1), reservations=wanted())
-    lease = member.wait_lease(lease.id, 'ACTIVE')
-    network_id = lease.reservations[0].params['network_id']
-    # With a port of such an owner Neutron refuses to delete the network.
-    port = admin.sdk.network.create_port(
-        network_id=network_id, device_owner='network:router_ha_interface'
-    )
-    member.leases.end(lease.id)
-    member.wait_lease(lease.id, 'TERMINATED')
-    assert admin.sdk.network.find_network(network_id) is None
-    assert admin.sdk.network.find_port(port.id) is None
-
-
-def test_tear_down_that_is_refused_is_told_and_repeated_and_keeps_the_segment(
-    admin: Person, member: Person, stranger: Person
-) -> None:
-    lease = member.leases.create('refused', at(hours=1), reservations=wanted())
-    lease = member.wait_lease(lease.id, 'ACTIVE')
-    network_id, sdk = lease.reservations[0].params['network_id'], member.sdk.network
-    parent = sdk.create_trunk(
-        port_id=sdk.create_port(network_id=network_id).id, is_admin_state_up=False
-    )
-    member.leases.end(lease.id)
-
-    def told() -> bool:
-        (reservation,) = member.leases.get(lease.id).reservations
-        return 'Neutron answered 409' in (reservation.status_reason or '')
-
-    wait_for(told, 'the reason why the network stays')
-    with pytest.raises(
-        exceptions.Conflict, match=f'VLAN {FIRST} of {PHYSICAL} is promised to another'
-    ):
-        stranger.leases.create('next', at(hours=1), reservations=wanted())
-    sdk.update_trunk(parent, is_admin_state_up=True)
-    member.wait_lease(lease.id, 'TERMINATED')
-    assert admin.sdk.network.find_network(network_id) is None
-    following = stranger.leases.create('next', at(hours=1), reservations=wanted())
-    stranger.wait_lease(following.id, 'ACTIVE')
-    stranger.leases.end(following.id)
-    stranger.wait_lease(following.id, 'TERMINATED')
-
-
-def test_segment_for_one_project_is_seen_and_promised_there_alone(
-    admin: Person, member: Person, stranger: Person
-) -> None:
-    project = ('--project', member.sdk.current_project_id)
-    command = ('openstack', 'lease', 'segment', 'set', f'{PHYSICAL}:{FIRST}', *project)
-    done = admin.cli(*command)
-    assert done.returncode == 0, done.stderr
-    assert [each.segment_id for each in stranger.client.networks.list()] == [SECOND]
-    times = {'start': at(days=5), 'end': at(days=5, hours=1)}
-    with pytest.raises(exceptions.Conflict, match='segment_id'):
-        stranger.leases.create('theirs', reservations=wanted(), **times)
-    lease = member.leases.create('mine', reservations=wanted(), **times)
-    assert lease.reservations[0].params['segment_id'] == FIRST
-    member.leases.delete(lease.id)
-    member.wait_lease_gone(lease.id)

@@ -87,16 +87,3 @@ def test_capacity_gives_way_to_hosts_and_its_server_goes_when_it_is_ended_meanwh
     booking.person.leases.end(filler.id)
     booking.wait_lease(filler.id, 'TERMINATED')
     booking.wait_gone(inside.id)
-
-
-def test_what_would_not_be_enough_is_refused_and_nobody_gives_way(
-    booking: Booking, others: Booking, pool: tuple[str, ...]
-) -> None:
-    hosts = '--start', at(hours=1), '--hosts'
-    order_lease(others, *hosts, 'min=1')
-    filler = order_lease(booking, *hosts, 'min=1', '--preemptible')
-    refused = others.person.cli(
-        *('openstack', 'lease', 'create', 'much', '--for', '1h', *hosts, f'min={len(pool)}')
-    )
-    assert refused.returncode == 1
-    assert booking.person.leases.get(filler.id).status == 'PENDING'

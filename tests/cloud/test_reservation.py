@@ -139,30 +139,6 @@ def test_deleting_a_reserved_server_frees_everything(booking: Booking, allocatio
     assert 'delete' in (lease.status_reason or '')
 
 
-def test_deleting_the_lease_deletes_the_waiting_server(booking: Booking, allocations) -> None:
-    server = booking.reserve(start=at(hours=1))
-    lease = booking.lease_of(server.id)
-    booking.person.leases.delete(lease.id)
-    booking.wait_gone(server.id)
-    assert allocations(server.id) == {}
-
-
-def test_owner_cannot_wake_early(booking: Booking) -> None:
-    server = booking.reserve(start=at(hours=1))
-    response = booking.person.sdk.compute.post(
-        f'/servers/{server.id}/action', json={'wake_up': {}}
-    )
-    assert response.status_code == 403
-    assert booking.person.sdk.compute.get_server(server.id).status == 'RESERVED'
-
-
-def test_reserved_server_refuses_what_needs_a_guest(booking: Booking) -> None:
-    server = booking.reserve(start=at(hours=1))
-    for action in ({'reboot': {'type': 'SOFT'}}, {'os-stop': None}, {'suspend': None}):
-        response = booking.person.sdk.compute.post(f'/servers/{server.id}/action', json=action)
-        assert response.status_code == 409, response.text
-
-
 def test_lease_of_another_project_is_not_there(booking: Booking, stranger: Person) -> None:
     server = booking.reserve(start=at(hours=1))
     lease = booking.lease_of(server.id)
@@ -175,13 +151,3 @@ def test_lease_of_another_project_is_not_there(booking: Booking, stranger: Perso
             **({'json': {'name': 'mine'}} if method == 'put' else {}),
         )
         assert response.status_code == 404
-
-
-def test_capacity_is_held_against_others(booking: Booking, allocations) -> None:
-    """Placement counts as used on the server's host what its flavor has."""
-    server = booking.reserve(start=at(hours=1))
-    (held,) = allocations(server.id).values()
-    flavor = booking.flavor
-    assert held['resources']['VCPU'] == flavor.vcpus
-    assert held['resources']['MEMORY_MB'] == flavor.ram
-    assert server.status == 'RESERVED'

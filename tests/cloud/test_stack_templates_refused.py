@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from climateclient import exceptions
-from tests.cloud.people import Person, at
 from tests.cloud.stacking import Stacking
 from tests.cloud.templates import EMPTY, LARGE
 
@@ -49,17 +48,6 @@ def test_what_cannot_be_made_is_refused(
     assert {each.id for each in stacks.person.leases.list()} <= before
 
 
-def test_a_dry_run_makes_nothing(stacks: Stacking) -> None:
-    wanted = stacks.wanted(LARGE)
-    terms = {'start': at(hours=1), 'end': at(hours=2)}
-    assert stacks.person.leases.dry_run('dry', reservations=[wanted], **terms).granted
-    assert not stacks.is_named(wanted['name'])
-    bad = {**wanted, 'template': LARGE.replace('Nova::Server', 'Nova::Nothing')}
-    found = stacks.person.leases.dry_run('dry', reservations=[bad], **terms)
-    assert not found.granted
-    assert 'Nothing' in found.refusals[0].message
-
-
 def test_a_name_that_is_taken(stacks: Stacking) -> None:
     stack_id = stacks.create(EMPTY)
     name = stacks.look(stack_id)['stack_name']
@@ -70,35 +58,3 @@ def test_a_name_that_is_taken(stacks: Stacking) -> None:
     assert caught.value.field == 'reservations[0].name'
     assert {each.id for each in stacks.person.leases.list()} <= before
     assert stacks.look(stack_id)['stack_status'] == 'CREATE_COMPLETE'
-
-
-def test_a_request_that_is_sent_again_makes_one_stack(stacks: Stacking) -> None:
-    wanted, key = stacks.wanted(LARGE, hold='start'), uuid.uuid4().hex
-    terms = {'start': at(hours=1), 'end': at(hours=2), 'idempotency_key': key}
-    first = stacks.person.leases.create('again', reservations=[wanted], **terms)
-    stacks.leases.append(first.id)
-    second = stacks.person.leases.create('again', reservations=[wanted], **terms)
-    assert second.id == first.id
-    assert [each.resource_id for each in second.reservations] == [
-        each.resource_id for each in first.reservations
-    ]
-    # And so in a lease that is there.
-    joined = stacks.wanted(LARGE, hold='start')
-    one = stacks.person.leases.add_reservation(first.id, **joined)
-    assert stacks.person.leases.add_reservation(first.id, **joined).id == one.id
-    assert len(stacks.person.leases.get(first.id).reservations) == 2
-
-
-def test_others_cannot_see_it(stacks: Stacking, stranger: Person) -> None:
-    lease_id, stack_id = stacks.order(LARGE, hold='start')
-    name = stacks.stack_of(lease_id).params['name']
-    with pytest.raises(exceptions.NotFound):
-        stranger.leases.get(lease_id)
-    assert stranger.sdk.orchestration.get(f'/stacks/{name}/{stack_id}').status_code in (403, 404)
-    # Nor is the name taken for them.
-    other = Stacking(stranger)
-    try:
-        others = other.lease(reservations=[{**other.wanted(LARGE, hold='start'), 'name': name}])
-        assert other.stack_of(others).resource_id != stack_id
-    finally:
-        other.clean()

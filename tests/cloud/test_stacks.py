@@ -76,28 +76,6 @@ def test_a_lease_in_the_template(stacks: Stacking) -> None:
     assert {each.status for each in ended.reservations} == {'deleted'}
 
 
-def test_a_stack_that_is_deleted_before_the_start_frees_all(
-    stacks: Stacking, allocations: Callable[[str], dict[str, Any]]
-) -> None:
-    stack_id = stacks.create(documented('with-lease'), start=at(hours=1), end=at(hours=2))
-    lease_id = stacks.outputs(stack_id)['lease']
-    (server,) = stacks.ids(stack_id, 'OS::Nova::Server')
-    (volume,) = stacks.ids(stack_id, 'OS::Cinder::Volume')
-    stacks.delete(stack_id)
-    assert not allocations(server)
-    assert stacks.person.sdk.block_storage.find_volume(volume) is None
-    ended = stacks.wait_deleted(lease_id)
-    assert {each.status for each in ended.reservations} == {'deleted'}
-
-
-def test_the_user_may_not_wake_it_early(stacks: Stacking) -> None:
-    """Before the start an update wakes nothing: Heat asks for its members with both tokens."""
-    stack_id = stacks.create(documented('working-group'), stacks.lease(), workers=1)
-    stacks.patch(stack_id)
-    stacks.wait(stack_id, 'UPDATE_COMPLETE')
-    assert stacks.servers(stack_id) == ['RESERVED'] * 2
-
-
 def test_members_come_and_go_before_and_after_the_start(stacks: Stacking) -> None:
     lease_id = stacks.lease()
     text = documented('working-group')
@@ -164,9 +142,3 @@ def test_a_stack_that_stays_at_the_end(
     stacks.end(lease_id)
     assert stacks.look(stack_id)['stack_status'] == stack
     assert stacks.servers(stack_id) == [servers]
-
-
-def test_a_stack_without_a_lease_is_as_ever(stacks: Stacking) -> None:
-    stack_id = stacks.create(documented('working-group'), workers=1)
-    assert stacks.servers(stack_id) == ['ACTIVE'] * 2
-    assert list(stacks.person.leases.list(resource_id=stack_id)) == []

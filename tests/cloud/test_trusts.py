@@ -10,7 +10,6 @@ from keystoneauth1 import session as ks_session
 from keystoneauth1.identity import v3
 
 from climate_core.api.auth import is_own_token
-from climateclient import exceptions
 from climateclient.client import Client
 from tests.cloud.hearing import Hearing
 from tests.cloud.people import REGION, Person, at, wait_for
@@ -68,76 +67,6 @@ def test_leases_of_a_user_share_a_trust(
     # Another user of the project has another one.
     lease(member.client)
     assert trust not in member.trusts()
-
-
-@pytest.mark.parametrize('unrestricted', [False, True])
-def test_application_credential_gains_nothing_by_the_trust_of_its_user(
-    admin: Person, colleague: Person, lease: Lease, unrestricted: bool
-) -> None:
-    """Keystone lets it make no trust (by default an unrestricted one neither)."""
-    when = {'start': at(hours=1), 'end': at(hours=3)}
-    lease(colleague.client)
-    robot = credential(colleague, unrestricted=unrestricted)
-    assert not is_own_token(shown(admin, robot))
-    assert colleague.leases.dry_run('robot', **when).granted
-    check = robot.leases.dry_run('robot', **when)
-    with pytest.raises(exceptions.Forbidden, match='Every lease and feed needs a trust') as caught:
-        lease(robot)
-    assert [each.message for each in check.refusals] == [caught.value.message]
-    assert len(colleague.trusts()) == 1
-
-
-def test_access_rules_allow_single_calls_of_the_lease_service(
-    colleague: Person, lease: Lease
-) -> None:
-    lease_id = lease(colleague.client)
-    rule = {'service': 'reservation', 'method': 'GET', 'path': '/v1/leases'}
-    robot = credential(colleague, access_rules=[rule])
-    assert lease_id in {each.id for each in robot.leases.list()}
-    with pytest.raises(exceptions.Unauthorized):
-        robot.leases.get(lease_id)
-    with pytest.raises(exceptions.Unauthorized):
-        robot.leases.delete(lease_id)
-
-
-def test_trustee_gains_nothing_by_the_trust_to_the_service(
-    admin: Person, colleague: Person, stranger: Person, lease: Lease
-) -> None:
-    """Keystone does not let a trust be delegated again unless that was said."""
-    lease(colleague.client)
-    trust = {
-        'trustor_user_id': colleague.sdk.current_user_id,
-        'trustee_user_id': stranger.sdk.current_user_id,
-        'project_id': colleague.sdk.current_project_id,
-        'impersonation': True,
-        'roles': [{'name': 'member'}, {'name': 'heat_stack_owner'}],
-    }
-    made = colleague.sdk.identity.post('/OS-TRUST/trusts', json={'trust': trust})
-    trustee = identity(
-        stranger,
-        v3.Password,
-        username=stranger.environment['OS_USERNAME'],
-        password=stranger.environment['OS_PASSWORD'],
-        user_domain_name=stranger.environment['OS_USER_DOMAIN_NAME'],
-        trust_id=made.json()['trust']['id'],
-    )
-    assert not is_own_token(shown(admin, trustee))
-    with pytest.raises(exceptions.Forbidden):
-        lease(trustee)
-    assert len(colleague.trusts()) == 2
-
-
-@pytest.mark.alone
-def test_role_of_a_domain_has_the_name_of_a_role_that_is_delegated(
-    admin: Person, colleague: Person, lease: Lease
-) -> None:
-    """Others that name roles for a trust fail until it is deleted."""
-    role = admin.sdk.identity.create_role(name='member', domain_id='default')
-    try:
-        lease(colleague.client)
-    finally:
-        admin.sdk.identity.delete_role(role)
-    assert len(colleague.trusts()) == 1
 
 
 def test_user_with_other_roles_has_another_trust(

@@ -190,56 +190,6 @@ def test_a_server_is_refused_a_volume_of_another_lease(
     assert volumes.get(volume.id).status == RESERVED
 
 
-def test_a_server_that_runs_attaches_nothing_that_is_not_there(
-    volumes: Reserving, booking: Booking
-) -> None:
-    server = booking.reserve(start='now')
-    booking.wait(server.id, 'ACTIVE')
-    volume = volumes.reserve(start=at(hours=1))
-    response = volumes.person.sdk.compute.post(
-        f'/servers/{server.id}/os-volume_attachments',
-        json={'volumeAttachment': {'volumeId': volume.id}},
-    )
-    assert response.status_code in (400, 409), response.text
-    assert volumes.get(volume.id).status == RESERVED
-    assert attached(volumes, volume.id) == set()
-
-
-def test_the_owner_cannot_wake_it_early(volumes: Reserving) -> None:
-    volume = volumes.reserve(start=at(hours=1))
-    response = volumes.act(volume.id, **{'os-wake_up': {}})
-    assert response.status_code == 403, response.text
-    assert volumes.get(volume.id).status == RESERVED
-
-
-def test_action_that_needs_the_bytes_of_a_reserved_volume_is_refused(volumes: Reserving) -> None:
-    volume = volumes.reserve(start=at(hours=1))
-    target = f'/volumes/{volume.id}/action'
-    for path, body in (
-        (target, {'os-extend': {'new_size': 2}}),
-        (target, {'os-initialize_connection': {'connector': {'host': 'x'}}}),
-        (target, {'os-volume_upload_image': {'image_name': 'x', 'disk_format': 'raw'}}),
-        ('/snapshots', {'snapshot': {'volume_id': volume.id, 'force': True}}),
-        ('/volume-transfers', {'transfer': {'volume_id': volume.id, 'name': 'x'}}),
-        ('/volumes', {'volume': {'name': 'x', 'source_volid': volume.id}}),
-    ):
-        response = volumes.cinder.post(path, json=body)
-        assert 400 <= response.status_code < 500, (body, response.text)
-    assert volumes.get(volume.id).status == RESERVED
-
-
-def test_a_source_stays_as_long_as_a_reservation_needs_it(real: Reserving) -> None:
-    source = real.cinder.create_volume(size=1, volume_type='ceph', name=real.name())
-    real.wait(source.id, 'available')
-    volume = real.reserve(start=at(hours=1), volume={'source_volid': source.id})
-    response = real.cinder.delete(f'/volumes/{source.id}')
-    assert response.status_code == 400, response.text
-    assert volume.id in response.text
-    real.person.leases.update(real.lease_of(volume.id).id, start='now')
-    real.wait(volume.id, 'available')
-    assert ceph.image_of(volume.id) in ceph.images()
-
-
 @pytest.mark.parametrize(
     ('hints', 'field'),
     [
@@ -301,33 +251,6 @@ def test_deleting_a_reserved_volume_is_noticed_by_its_lease(volumes: Reserving) 
     assert volumes.quota() == quota
 
 
-def test_deleting_the_lease_deletes_the_waiting_volume(volumes: Reserving) -> None:
-    quota = volumes.quota()
-    volume = volumes.reserve(start=at(hours=1))
-    volumes.person.leases.delete(volumes.lease_of(volume.id).id)
-    volumes.wait_gone(volume.id)
-    assert volumes.quota() == quota
-
-
-def test_joining_a_running_lease_makes_it_at_once(volumes: Reserving) -> None:
-    first = volumes.reserve(start='now')
-    lease = volumes.wait_lease(volumes.lease_of(first.id).id, 'ACTIVE')
-    second = volumes.reserve(hints={'reserved': 'True', 'lease_id': lease.id})
-    volumes.wait(second.id, 'available')
-    lease = volumes.wait_lease(lease.id, 'ACTIVE')
-    assert {each.resource_id for each in lease.reservations} == {first.id, second.id}
-
-
-def test_the_end_leaves_a_snapshot(real: Reserving) -> None:
-    volume = real.reserve(start='now', on_end='snapshot')
-    lease = real.lease_of(volume.id)
-    real.wait_lease(lease.id, 'ACTIVE')
-    real.person.leases.end(lease.id)
-    real.wait_lease(lease.id, 'TERMINATED')
-    (snapshot,) = real.cinder.snapshots(volume_id=volume.id)
-    assert (snapshot.status, real.get(volume.id).status) == ('available', 'available')
-
-
 def test_the_end_takes_a_volume_from_a_server_that_stays(
     volumes: Reserving, booking: Booking
 ) -> None:
@@ -346,15 +269,6 @@ def test_the_end_takes_a_volume_from_a_server_that_stays(
     assert compute.get_server(server.id).status == 'ACTIVE'
 
 
-def test_the_end_leaves_it_alone(volumes: Reserving) -> None:
-    volume = volumes.reserve(start='now', on_end='nothing')
-    lease = volumes.lease_of(volume.id)
-    volumes.wait_lease(lease.id, 'ACTIVE')
-    volumes.person.leases.end(lease.id)
-    volumes.wait_lease(lease.id, 'TERMINATED')
-    assert volumes.get(volume.id).status == 'available'
-
-
 def test_the_hours_of_a_volume_are_counted(volumes: Reserving) -> None:
     def hours() -> float:
         used = volumes.person.client.usage(at(hours=-1), at(seconds=1))
@@ -364,33 +278,3 @@ def test_the_hours_of_a_volume_are_counted(volumes: Reserving) -> None:
     volume = volumes.reserve(start='now')
     volumes.wait_lease(volumes.lease_of(volume.id).id, 'ACTIVE')
     wait_for(lambda: hours() > before, 'more hours than before')
-
-
-def test_the_end_can_be_chosen_later(volumes: Reserving) -> None:
-    volume = volumes.reserve(start=at(hours=1))
-    lease = volumes.lease_of(volume.id)
-    assert [each.params['on_end'] for each in lease.reservations] == ['delete']
-    done = volumes.person.cli('openstack', 'lease', 'set', lease.id, '--on-end', 'detach')
-    assert done.returncode == 0, done.stderr
-    lease = volumes.person.leases.get(lease.id)
-    assert [each.params['on_end'] for each in lease.reservations] == ['detach']
-
-
-def test_the_end_leaves_a_backup_which_a_reservation_is_made_from(real: Reserving) -> None:
-    volume = real.reserve(start='now', on_end='backup')
-    lease = real.lease_of(volume.id)
-    real.wait_lease(lease.id, 'ACTIVE')
-    real.person.leases.end(lease.id)
-    real.wait_lease(lease.id, 'TERMINATED')
-    real.wait_gone(volume.id)
-    (backup,) = [each for each in real.cinder.backups() if each.volume_id == volume.id]
-    assert (backup.status, backup.name) == ('available', f'reserved_{volume.name}')
-
-    again = real.reserve(start=at(hours=1), volume={'backup_id': backup.id})
-    response = real.cinder.delete(f'/backups/{backup.id}')
-    assert response.status_code == 400, response.text
-    assert again.id in response.text
-    real.person.leases.update(real.lease_of(again.id).id, start='now')
-    real.wait(again.id, 'available')
-    assert ceph.image_of(again.id) in ceph.images()
-    real.wait_lease(real.lease_of(again.id).id, 'ACTIVE')

@@ -11,7 +11,7 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
 from climate_core.plugins.prebuilt_plugin import PrebuiltPlugin
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.server import ServerPlugin
 from tests.conformance.world import LEFT_SERVERS, PluginWorld
 from tests.support.fakes import nova, settings
 from tests.support.fakes.cloud_server import Server

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from climate_core.lease.model import Reservation
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.stack.plugin import StackPlugin
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.server import ServerPlugin
+from climate_core.plugins.stack import StackPlugin
+from climate_core.plugins.volume import VolumePlugin
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cinder, heat, nova
 from tests.support.fakes.cloud_server import Server

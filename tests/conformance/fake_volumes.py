@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from climate_core.lease.model import Reservation
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.volume import VolumePlugin
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cinder
 from tests.support.fakes.state import Record

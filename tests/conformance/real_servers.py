@@ -22,7 +22,7 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.conf import cloud as cloud_conf
 from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.server import ServerPlugin
 from tests.conformance.world import LEFT_SERVERS, PluginWorld
 
 #: Seconds after which a server should be there, or gone.

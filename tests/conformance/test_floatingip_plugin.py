@@ -211,16 +211,6 @@ def test_address_that_is_in_use_is_told_and_never_taken_from_its_holder(world):
     assert world.in_neutron() == ['203.0.113.30']
 
 
-def test_full_quota_is_told_and_tried_again(world):
-    for number in range(world.state.network_quota):
-        neutron.add(world.state, floating_ip_address=f'203.0.113.2{number:02}')
-    lease = world.started()
-    assert 'quota of the project' in lease.reservations[0].status_reason
-    world.state.floatingips.clear()
-    lease = world.engine.settle(lease.id, seconds=60)
-    assert (lease.status, lease.reservations[0].status_reason) == ('ACTIVE', None)
-
-
 def test_end_takes_back_what_is_associated_and_forwarded(world):
     lease = world.started(amount=2)
     first, second = shown(lease)
@@ -231,14 +221,6 @@ def test_end_takes_back_what_is_associated_and_forwarded(world):
     assert sorted(world.asked()) == sorted(['GET', 'DELETE', *['DELETE'] * 4, 'GET'])
     assert world.in_neutron() == []
     assert world.plugin.end(lease, *lease.reservations) is None
-
-
-def test_end_finds_all_of_a_neutron_that_lists_few_at_once(world):
-    world.state.network_page = 2
-    lease = world.started(amount=3)
-    world.set(FIRST, port_forwardings=['one', 'three', 'two'])
-    assert world.ended(lease).status == 'TERMINATED'
-    assert world.in_neutron() == []
 
 
 def test_end_finds_its_own_without_the_mark_that_the_owner_changed(world):
@@ -307,19 +289,6 @@ def test_address_that_is_associated_is_not_given_back(world):
         world.change(lease, amount=1)
     assert caught.value.field == 'amount'
     assert world.in_neutron() == shown(lease)
-
-
-def test_address_with_port_forwardings_is_not_given_back(world):
-    lease = world.started(amount=3)
-    world.set(SECOND, port_forwardings=['one'])
-    lease = world.change(lease, amount=2)
-    assert world.in_neutron() == shown(lease) == [FIRST, SECOND]
-    world.set(FIRST, port_id=neutron.PORT)
-    with pytest.raises(exceptions.InvalidState, match='has port forwardings') as caught:
-        world.change(lease, amount=1)
-    assert f'{FIRST}, {SECOND}' in str(caught.value)
-    assert caught.value.field == 'amount'
-    assert world.in_neutron() == [FIRST, SECOND]
 
 
 def test_address_that_another_has_by_now_is_given_back_first(world):
@@ -410,10 +379,3 @@ def test_what_an_ended_reservation_has_left_is_found_and_deleted_by_repair(world
     )
     (found,) = OperatorRepair(database, plugins, yes=True).resources(NOON, 3600)
     assert (found.what, found.action) == (fresh['id'], None)
-
-
-def test_end_of_one_address_is_two_requests(world):
-    lease = world.started()
-    world.asked()
-    world.plugin.end(lease, *lease.reservations)
-    assert world.asked() == ['GET', 'DELETE']

@@ -2,13 +2,12 @@
 """Networks that the calendar promises: set apart, reserved, started, changed and torn down."""
 
 import json
-import uuid
 
 import pytest
 
 from climate_core import exceptions
 from climate_core.plugins.base import Done
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.server import ServerPlugin
 from climate_core.repair import reconciliation
 from climate_networks import operations
 from climate_networks.cloud import mark, tag
@@ -333,25 +332,6 @@ def test_segment_that_is_in_use_is_told_and_its_network_left_alone(world):
     assert world.made() == [made]
 
 
-def test_full_quota_is_told_and_tried_again(world):
-    for number in range(world.state.network_quota):
-        other(world, 300 + number)
-    lease = world.started()
-    assert 'quota of the project for networks' in lease.reservations[0].status_reason
-    world.state.networks.clear()
-    lease = world.engine.settle(lease.id, seconds=60)
-    assert (lease.status, lease.reservations[0].status_reason) == ('ACTIVE', None)
-
-
-def test_segment_that_neutron_does_not_know_is_an_error_with_its_reason(world):
-    world.register(physical_network='physnet2', segment_id=FIRST)
-    world.state.physical_networks.remove('physnet2')
-    lease = world.started(physical_network='physnet2')
-    assert "physical_network 'physnet2' unknown" in lease.reservations[0].status_reason
-    assert lease.reservations[0].status == 'error'
-    assert world.ended(lease).status == 'TERMINATED'
-
-
 def test_end_takes_two_requests_for_a_network_with_nothing_in_it(world):
     lease = world.started()
     world.asked()
@@ -401,22 +381,6 @@ def test_trunk_that_keeps_a_port_is_asked_for_alone_if_neutron_names_it(world, m
     assert list(state.trunks.values()) == [{**trunks[1], 'sub_ports': []}, trunks[2]]
 
 
-def test_end_takes_router_interfaces_out_of_trunks(world):
-    lease = world.started()
-    (network,), state = world.made(), world.state
-    parent, subport = (
-        neutron_networks.add_interface(state, network['id'], cidr, nexthop)
-        for cidr, nexthop in (('10.9.0.0/24', '10.9.0.7'), ('10.8.0.0/24', None))
-    )
-    others = [neutron_networks.add_port(state, 'elsewhere') for _ in range(2)]
-    neutron_networks.add_trunk(state, parent, [others[0]])
-    kept = neutron_networks.add_trunk(state, others[1], [subport])
-    ended = world.ended(lease)
-    assert (ended.status, ended.status_reason, world.made()) == ('TERMINATED', None, [])
-    assert list(state.trunks.values()) == [{**kept, 'sub_ports': []}]
-    assert list(state.network_ports.values()) == others
-
-
 def test_end_finds_its_own_without_the_mark_that_the_owner_changed(world):
     lease = world.started()
     (network,) = world.made()
@@ -432,34 +396,6 @@ def test_end_of_what_has_not_begun_leaves_the_present_holder_alone(world):
     world.engine.operations.delete_lease(world.owner, later.id)
     world.engine.run_until_idle()
     assert world.numbers() == [FIRST, foreign['provider:segmentation_id']]
-
-
-def test_tear_down_that_is_refused_is_told_and_repeated_and_keeps_the_segment(world):
-    lease = world.started(segment_id=FIRST)
-    (network,) = world.made()
-    inside = neutron_networks.add_port(world.state, network['id'])
-    # It is asked twice: there may be ports that only say that they are of a router.
-    world.state.faults.append({'method': 'DELETE', 'path': 'networks', 'status': 409, 'count': 2})
-    lease = world.ended(lease)
-    assert 'Neutron answered 409' in lease.reservations[0].status_reason
-    assert inside['id'] not in world.state.network_ports
-    with pytest.raises(exceptions.NotEnough):
-        world.lease(segment_id=FIRST)
-    assert world.engine.settle(lease.id, seconds=600).status == 'TERMINATED'
-    assert world.made() == []
-    assert world.lease(segment_id=FIRST)
-
-
-@pytest.mark.parametrize('owner', ['network:router_interface', 'network:mine'])
-@pytest.mark.parametrize('device', ['', 'x', '../networks/n?', str(uuid.UUID(int=1))])
-def test_port_that_only_says_that_it_is_of_a_router_goes_too(world, owner, device):
-    lease = world.started()
-    (network,) = world.made()
-    made = neutron_networks.add_port(
-        world.state, network['id'], device_owner=owner, device_id=device
-    )
-    assert world.ended(lease).status == 'TERMINATED'
-    assert made['id'] not in world.state.network_ports
 
 
 def test_part_that_is_refused_keeps_nothing_else_from_being_torn_down(world):

@@ -14,8 +14,7 @@ from oslo_config import cfg
 
 from climate_core import exceptions, plugins
 from climate_core.plugins import prebuilt_plugin
-from climate_core.plugins.base import PollAgain
-from climate_core.plugins.capabilities import Preemptible
+from climate_core.plugins.base import PollAgain, Preemptible
 from tests.conformance.conftest import FAKES, WORLDS
 from tests.conformance.world import reservation_of, reserved, settle
 from tests.support.missing import find_missing

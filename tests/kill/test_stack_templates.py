@@ -9,7 +9,7 @@ import pytest
 
 from climate_core.lease import changes, model
 from climate_core.lease.events import preparation, schedule
-from climate_core.plugins.stack.template_stack import UNFILLED
+from climate_core.plugins.stack_templates import UNFILLED
 from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases

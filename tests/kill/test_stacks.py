@@ -5,7 +5,7 @@ import dataclasses
 
 import pytest
 
-from climate_core.plugins.stack import end_steps
+from climate_core.plugins import stack_end
 from tests.kill.deaths import check_told, end, kills, start, start_with_deaths
 from tests.support.databases import ENGINES
 from tests.support.fakes import leases
@@ -100,7 +100,7 @@ def test_a_suspension_that_fails_is_given_up_after_all_tries_of_all_managers(sta
     stage.until(lambda: stage.is_over(lease))
 
     effects = stage.cloud.effects()
-    assert effects[stack] == ['suspend'] * end_steps.MAX_TRIES
+    assert effects[stack] == ['suspend'] * stack_end.MAX_TRIES
     assert [effects[each] for each in servers] == [['suspend']] * 2
 
 

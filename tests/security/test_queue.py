@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from climate_common import microseconds
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import calendar, search
 from climate_core.calendar.model import Demand
@@ -19,8 +19,8 @@ from climate_core.operations import pool_forecast
 from climate_core.operations.preemption import servers as servers_preemption
 from climate_core.operations.preemption.leases import Preemption
 from climate_core.operations.queue import wait_queue
-from climate_core.plugins.common_pool.forecast import FutureDemand
-from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
+from climate_core.plugins.forecast import FutureDemand
+from climate_core.plugins.server_placement import RunningServer, TargetHost
 from tests.security.cost import bounded
 from tests.support import quotas
 from tests.support.house import SIZE, Guests, Hall, House
@@ -151,7 +151,7 @@ def test_planned_servers_keep_no_other_project_from_preempting(
 ) -> None:
     """They would run in another zone, which has enough room for all of them."""
     now, read = (
-        microseconds.to_microseconds(house.world.clock.now()),
+        dates.to_microseconds(house.world.clock.now()),
         pool_forecast.read_future_demands,
     )
     one = demand('', now + 2 * HOUR, now + 3 * HOUR, count)
@@ -202,7 +202,7 @@ def test_servers_with_volumes_keep_no_other_project_from_preempting(
 
 def test_forecasts_of_a_pass_are_bounded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers would find room at many times, but take that of a lease that starts later."""
-    now = microseconds.to_microseconds(house.world.clock.now())
+    now = dates.to_microseconds(house.world.clock.now())
     claims = {f'{n}': demand(f'{n}', now + n * HOUR, now + 2000 * HOUR) for n in range(2, COUNT)}
     claims['first'] = demand('first', now, now + HOUR, COUNT // 4)
     monkeypatch.setattr(Hall, '__init__', large)

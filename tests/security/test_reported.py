@@ -10,7 +10,7 @@ from oslo_utils import uuidutils
 
 from climate_core.conf import cloud as conf
 from climate_core.lease.model import REPORTED
-from climate_core.repair import lost_resources, reconciliation
+from climate_core.repair import reconciliation
 from tests.support.created import get_id
 from tests.support.fakes import cinder, nova
 from tests.support.fakes.fixtures import fake, stacks
@@ -166,9 +166,9 @@ def test_settled_server_is_one_of_the_reservation_that_was_read(leased):
     (lease_id,) = reserve_each(leased, 1, lambda _: LEASE)
     (held,) = leased.lease(lease_id).live
     earlier = dataclasses.replace(held, amounts={**OF_SERVER, 'vcpus': 7})
-    assert lost_resources.settle_reported(leased.database, [(earlier, earlier.amounts)]) == []
+    assert reconciliation.settle_reported(leased.database, [(earlier, earlier.amounts)]) == []
     assert leased.lease(lease_id).live == (held,)
-    assert lost_resources.settle_reported(leased.database, [(held, held.amounts)]) == []
+    assert reconciliation.settle_reported(leased.database, [(held, held.amounts)]) == []
     (after,) = leased.lease(lease_id).live
     assert REPORTED not in after.params
 

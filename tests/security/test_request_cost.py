@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cryptography.fernet import Fernet
 
-from climate_common import conditions, limits, sealing
+from climate_common import limits, sealing
 from climate_core import exceptions, notifications
 from climate_core.api import validation
 from climate_core.api.schemas import leases as lease_schemas
@@ -16,11 +16,9 @@ from climate_core.api.schemas import reservations as schemas
 from climate_core.cloud import errors, services
 from climate_core.db import history, leases
 from climate_core.lease import request as lease_request
-from climate_core.plugins import resource_spec
-from climate_core.plugins.server import spec_checks
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.stack import templates
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins import provisioned_plugin, server_checks, stack_templates
+from climate_core.plugins.server import ServerPlugin
+from climate_core.plugins.volume import VolumePlugin
 from tests.conformance.fake_stacks import FakeStacks
 from tests.security.cost import bounded
 from tests.support.created import get_id
@@ -111,7 +109,7 @@ def test_names_with_one_hash_take_linear_time(made: Templated, is_merged: bool) 
 def test_conditions_are_read_in_linear_time(text: str) -> None:
     with bounded(1.0, MEBIBYTES):
         for _ in range(limits.PROMISED):
-            conditions.parse(text)
+            limits.parse_condition(text)
 
 
 def test_one_string_that_many_values_share_is_not_encoded() -> None:
@@ -195,7 +193,7 @@ def test_digests_at_rest_need_a_key_to_be_guessed(made: Templated) -> None:
     request = body(server(**SECRETS), wanted(), idempotency_key='key')
     lease_id = get_id(made.operations.creator.create_lease(user, request))
     held = made.lease(lease_id)
-    at_rest = {each.params[resource_spec.DIGEST_KEY] for each in held.reservations}
+    at_rest = {each.params[provisioned_plugin.DIGEST_KEY] for each in held.reservations}
     at_rest.add(str(held.request_digest))
     said = dict(server(**SECRETS)['server'])
     for keys in ([], [second]):
@@ -238,7 +236,7 @@ def test_a_large_specification_is_stored_once(
     made: Templated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # There is no such image, nor such a volume type.
-    monkeypatch.setattr(spec_checks, 'check_block_devices', lambda *_: None)
+    monkeypatch.setattr(server_checks, 'check_block_devices', lambda *_: None)
     large = server(metadata=METADATA, block_device_mapping_v2=[DISK] * 64, count=100)
     check(large)
     with bounded(CPU_SECONDS, MEBIBYTES):
@@ -434,5 +432,5 @@ def test_no_error_is_as_long_as_the_request() -> None:
 @pytest.mark.parametrize('text', ['a: !{} b', 'a: &{0} [*{0}]'], ids=['tag', 'anchor'])
 def test_errors_of_yaml_repeat_the_beginning_of_a_name(text: str) -> None:
     with pytest.raises(exceptions.BadRequest) as caught:
-        templates.parse_template(text.format('x' * 500_000), 'template')
+        stack_templates.parse_template(text.format('x' * 500_000), 'template')
     assert len(caught.value.message) < 600

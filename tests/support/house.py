@@ -13,11 +13,10 @@ from climate_core.context import RequestContext
 from climate_core.lease import model
 from climate_core.operations import pool_forecast
 from climate_core.operations.preemption import servers as servers_preemption
-from climate_core.plugins import resource_spec
-from climate_core.plugins.base import PollAgain, ReservedResource
-from climate_core.plugins.capabilities import Preemptible, Specified
-from climate_core.plugins.common_pool.forecast import Nouns
-from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
+from climate_core.plugins import provisioned_plugin
+from climate_core.plugins.base import PollAgain, Preemptible, ReservedResource, Specified
+from climate_core.plugins.forecast import Nouns
+from climate_core.plugins.server_placement import RunningServer, TargetHost
 from tests.support.created import get_id
 from tests.support.world import Time, World, user
 
@@ -51,7 +50,7 @@ class Guests(Preemptible, Specified):
     def reserve(
         self, context: RequestContext, values: Mapping[str, Any], lease_id: str = ''
     ) -> ReservedResource:
-        return resource_spec.reserve_group('server', values['server'], {}, {'vcpus': 1})
+        return provisioned_plugin.reserve_group('server', values['server'], {}, {'vcpus': 1})
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
         return params.get(model.HOLDS)

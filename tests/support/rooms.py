@@ -13,8 +13,13 @@ from climate_core.calendar.model import Demand
 from climate_core.context import RequestContext
 from climate_core.db import rows, tables
 from climate_core.lease import model
-from climate_core.plugins.base import Done, PollAgain, ReservedResource
-from climate_core.plugins.capabilities import CalendarBacked, Preemptible
+from climate_core.plugins.base import (
+    CalendarBacked,
+    Done,
+    PollAgain,
+    Preemptible,
+    ReservedResource,
+)
 from tests.support.created import get_id
 from tests.support.world import World, user
 

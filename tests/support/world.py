@@ -26,8 +26,7 @@ from climate_core.lease.model import TrustScope
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
-from climate_core.plugins.base import PollAgain, ReservedResource, ResourcePlugin
-from climate_core.plugins.capabilities import FastStarting
+from climate_core.plugins.base import FastStarting, PollAgain, ReservedResource, ResourcePlugin
 from climate_core.threads import Backoff
 from tests.support import templates
 from tests.support.created import get_id

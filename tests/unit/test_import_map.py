@@ -122,7 +122,9 @@ def test_part_of_the_core_imports_only_parts_below_it(part: str) -> None:
 def test_domain_imports_nothing_that_does_io() -> None:
     pure = (
         'climate_core.lease',
-        'climate_core.plugins.common_pool',
+        'climate_core.plugins.forecast',
+        'climate_core.plugins.server_placement',
+        'climate_core.plugins.flavor_demand',
         'climate_common',
         'climate_hosts.hosts',
         'climate_hosts.power.states',

@@ -9,7 +9,7 @@ from typing import Any, Final
 import webob
 from sqlalchemy import orm
 
-from climate_common import dates, limits, microseconds, resource_types
+from climate_common import dates, limits, resource_types
 from climate_core import exceptions, policies
 from climate_core.api import blazar, policy, validation
 from climate_core.api.handlers import reservations
@@ -178,7 +178,7 @@ def _capacity(
     units = [unit for unit in rows[0] if viewer.sees(unit.access)]
     _check_properties(names, units, sees_all)
     promises = [promise for promise in rows[1] if viewer.sees(promise.units.access)]
-    span = microseconds.to_microseconds(since), microseconds.to_microseconds(until)
+    span = dates.to_microseconds(since), dates.to_microseconds(until)
     return [_series(series, names) for series in capacity.build_series(units, promises, *span)]
 
 
@@ -245,7 +245,7 @@ def _series(series: capacity.Series, names: Sequence[str]) -> dict[str, Any]:
         **({'properties': by} if names else {}),
         'unit': series.unit,
         'steps': [
-            {**each._asdict(), 'time': dates.serialize(microseconds.from_microseconds(each.time))}
+            {**each._asdict(), 'time': dates.serialize(dates.from_microseconds(each.time))}
             for each in series.steps
         ],
     }

@@ -132,7 +132,7 @@ def check_reservation(
 def _plugin(backend: Backend, kind: str, within: str) -> type[base.ResourcePlugin]:
     plugin = backend.plugins.get(kind)
     if plugin is None:
-        known = ', '.join(resource_types.names(backend.plugins)) or 'nothing'
+        known = ', '.join(resource_types.api_names(backend.plugins)) or 'nothing'
         raise exceptions.UnknownResourceType(
             f'{kind!r} cannot be reserved here, only {known}.',
             field=f'{within}.resource_type' if within else 'resource_type',

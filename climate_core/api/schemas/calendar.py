@@ -3,7 +3,7 @@
 
 from typing import Any, Final
 
-from climate_common import durations, limits, resource_types
+from climate_common import dates, limits, resource_types
 from climate_core.api.schemas import common, reservations
 from climate_core.db import timeline_rows
 from climate_core.lease import states
@@ -203,7 +203,7 @@ AVAILABILITY_QUERY: Final[dict[str, dict[str, Any]]] = {
         'type': 'string',
         'minLength': 1,
         'maxLength': limits.TIME_LENGTH,
-        'description': f'How long the lease would last: {durations.FORMS}.',
+        'description': f'How long the lease would last: {dates.DURATION_FORMS}.',
     },
     'from': {
         **common.DATE,

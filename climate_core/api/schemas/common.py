@@ -33,7 +33,7 @@ DATE: dict[str, Any] = {
 }
 REASON: dict[str, Any] = {
     'type': ['string', 'null'],
-    'description': 'Why it is in this status, if there is something to say.',
+    'description': 'Reason for the status, if any.',
 }
 
 

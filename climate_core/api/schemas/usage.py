@@ -3,14 +3,16 @@
 
 from typing import Any
 
-from climate_common import amounts
+from climate_common import resource_types
 from climate_core.api.schemas import common
 from climate_core.lease.limits import NAMES
 
 
 def _hours(about: str) -> dict[str, Any]:
     each: dict[str, Any] = {'type': 'number', 'minimum': 0}
-    schema = common.closed(dict.fromkeys(amounts.HOURS, each), tuple(amounts.HOURS))
+    schema = common.closed(
+        dict.fromkeys(resource_types.UNIT_HOURS, each), tuple(resource_types.UNIT_HOURS)
+    )
     return {**schema, 'description': about}
 
 

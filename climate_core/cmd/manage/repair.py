@@ -25,8 +25,7 @@ from climate_core.context import RequestContext, RpcSerializer
 from climate_core.db import migration, monitoring, sql
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
-from climate_core.plugins.base import ResourcePlugin
-from climate_core.plugins.capabilities import LeaseManaged
+from climate_core.plugins.base import LeaseManaged, ResourcePlugin
 from climate_core.repair import operator_repair, reconciliation
 from climate_core.rpc.client import TOPIC, open_transport
 

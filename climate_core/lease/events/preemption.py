@@ -11,7 +11,7 @@ from typing import Final
 
 from oslo_utils import uuidutils
 
-from climate_common import amounts, dates
+from climate_common import dates, resource_types
 from climate_core.lease import model, states, transitions
 from climate_core.lease.events import base, preparation
 from climate_core.lease.model import Event, Lease, Reservation
@@ -149,8 +149,8 @@ def _given_up(lease: Lease, reservation: Reservation, now: datetime) -> Reservat
     new_id = uuidutils.generate_uuid()
     is_allocated = reservation.unit_kind is not None
     held = dict(reservation.amounts)
-    if amounts.HOSTS in held:
-        held[amounts.HOSTS] = sum(each.pieces for each in reservation.allocations)
+    if resource_types.HOSTS in held:
+        held[resource_types.HOSTS] = sum(each.pieces for each in reservation.allocations)
     return dataclasses.replace(
         reservation,
         id=new_id,

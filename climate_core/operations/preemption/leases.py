@@ -28,7 +28,7 @@ from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.operations.draft import Draft
 from climate_core.operations.preemption.servers import ServerPreemption
 from climate_core.operations.services import Services
-from climate_core.plugins import capabilities
+from climate_core.plugins import base
 
 LOG = log.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class Preemption:
         held = [
             e
             for e in draft.items
-            if not isinstance(plugins[e.reservation.resource_type], capabilities.Preemptible)
+            if not isinstance(plugins[e.reservation.resource_type], base.Preemptible)
         ]
         mixed = len({each.unit_kind is None for each in lease.live}) > 1
         if held or mixed or not lease.reservations:
@@ -210,8 +210,7 @@ class Preemption:
         cleaned = (
             plugin.cleaning(reservation)
             for plugin in self.services.plugins.values()
-            if isinstance(plugin, capabilities.Preemptible)
-            and isinstance(plugin, capabilities.CalendarBacked)
+            if isinstance(plugin, base.Preemptible) and isinstance(plugin, base.CalendarBacked)
             for reservation in lease.reservations
         )
         start = draft.now + self._notice() + max(cleaned, default=_NO_TIME)

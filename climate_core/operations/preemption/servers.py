@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from climate_common import microseconds
+from climate_common import dates
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
 from climate_core.calendar import search
@@ -26,15 +26,15 @@ from climate_core.lease.events import queue
 from climate_core.operations import pool_forecast
 from climate_core.operations.pool_forecast import require_cloud
 from climate_core.operations.services import Services
-from climate_core.plugins.common_pool.forecast import (
+from climate_core.plugins import server_end
+from climate_core.plugins.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
     FutureDemand,
     NotExpected,
     Release,
 )
-from climate_core.plugins.server import shelving
-from climate_core.plugins.server.host_capacity import CommonHostCapacity
+from climate_core.plugins.pool_capacity import CommonHostCapacity
 
 _KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
@@ -174,7 +174,7 @@ class _PreemptionObstacles:
         try:
             for server_id in one.servers:
                 share.spend()
-                if shelving.find_obstacle(servers.get(self._conn, server_id)):
+                if server_end.find_obstacle(servers.get(self._conn, server_id)):
                     return False
         except errors.Gone:
             return False
@@ -206,7 +206,7 @@ class _PoolSnapshot:
         with require_cloud():
             self._room = CommonHostCapacity(services.cloud.service())
         self._places = self._room.places
-        self._start, self._end = map(microseconds.to_microseconds, period)
+        self._start, self._end = map(dates.to_microseconds, period)
         self._releases = pool_forecast.read_releases(database, SERVER, self._room)
         self._claims = pool_forecast.read_future_demands(database, SERVER, self._room)
         self._claims.pop(lease.id, None)

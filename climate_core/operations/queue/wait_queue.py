@@ -32,7 +32,7 @@ from climate_core.operations.queue.turns import QueueTurns
 from climate_core.operations.quota import Quota
 from climate_core.operations.services import Services
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.common_pool.forecast import MAX_SEARCH_STEPS
+from climate_core.plugins.forecast import MAX_SEARCH_STEPS
 from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)

@@ -11,8 +11,8 @@ import webob
 
 from climate_core.db import leases
 from climate_core.db.engine import Database
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.server import ServerPlugin
+from climate_core.plugins.volume import VolumePlugin
 from tests.functional.api import world
 
 ID = '77777777-7777-4777-8777-777777777777'

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from climate_common import durations
+from climate_common import dates
 from climate_core.db import tables
 from climate_core.db.engine import Database
 from climate_hosts.plugins.host import HostPlugin
@@ -49,7 +49,7 @@ def test_value_that_the_database_cannot_store_is_no_outage(
     server_url: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(durations, 'LONGEST', datetime.timedelta(days=999_999))
+    monkeypatch.setattr(dates, 'LONGEST_DURATION', datetime.timedelta(days=999_999))
     with running(tmp_path, hosts_cloud.url, server_url) as application:
         refused = world.ask(application, 'POST', '/v1/leases', WAITING, status=400).json
     assert refused['error_message'] == (

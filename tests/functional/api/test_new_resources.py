@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from climate_core.db.engine import Database
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.server import ServerPlugin
+from climate_core.plugins.volume import VolumePlugin
 from tests.functional.api import world
 from tests.support.fakes import cinder, cloud_server, flavors, neutron, neutron_networks, settings
 

@@ -12,7 +12,7 @@ from climate_core.db import history
 from climate_core.engine.start_preparation import StartPreparation
 from climate_core.lease import model
 from climate_core.lease.events.start import START_FAILED, START_WARNING
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.server import ServerPlugin
 from tests.conformance.fake_servers import FakeServers
 from tests.support.fakes import cloud_server
 from tests.support.world import NOON, Time, World

@@ -11,7 +11,7 @@ import webob
 from oslo_config import cfg
 
 from climate_core.db.engine import Database
-from climate_core.plugins.stack.plugin import StackPlugin
+from climate_core.plugins.stack import StackPlugin
 from tests.functional.api import world
 from tests.functional.api.gabbi_files import HERE, run_file
 from tests.support.fakes import cloud_server, settings

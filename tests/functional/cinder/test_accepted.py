@@ -14,9 +14,9 @@ from climate_core import exceptions
 from climate_core.api import validation
 from climate_core.api.schemas import reservations
 from climate_core.cloud.volumes import CINDER
-from climate_core.plugins import resource_spec
-from climate_core.plugins.volume import plugin
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins import provisioned_plugin
+from climate_core.plugins import volume as plugins_volume
+from climate_core.plugins.volume import VolumePlugin
 from tests.support import leases as build
 
 OURS = reservations.of_plugin(VolumePlugin)
@@ -42,11 +42,11 @@ def accepted(wanted):
     """Return how many volumes of a request Climate accepts; Cinder must accept each of them."""
     values = {'resource_type': 'virtual:volume', 'volume': wanted}
     volume = validation.check(values, OURS)['volume']
-    claimed = resource_spec.reserve_group('volume', volume, {}, {})
+    claimed = provisioned_plugin.reserve_group('volume', volume, {}, {})
     made = [build.reservation(**each.params) for each in (claimed, *claimed.others)]
     lease = build.lease(*made)
     for each in made:
-        CINDERS.validate({'volume': copy.deepcopy(plugin.build_request(lease, each))})
+        CINDERS.validate({'volume': copy.deepcopy(plugins_volume.build_request(lease, each))})
     return len(made)
 
 

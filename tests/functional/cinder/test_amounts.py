@@ -4,7 +4,7 @@
 import fixtures
 from keystoneauth1 import token_endpoint
 
-from climate_core.plugins.volume import plugin
+from climate_core.plugins import volume as plugins_volume
 from tests.functional.cinder.base import IMAGE, CinderTest
 
 
@@ -22,7 +22,7 @@ class TestAmounts(CinderTest):
         assert request.headers['X-Service-Token'] == 'token-of-cinder'
         (told,) = request.json.get('reservations', [request.json])
         assert told['resource_id'] == volume['id']
-        assert told['amounts'] == plugin.VolumePlugin._amounts(self.show(volume))
+        assert told['amounts'] == plugins_volume.VolumePlugin._amounts(self.show(volume))
         assert told['amounts'] == {'volumes': 1, 'gigabytes': gigabytes}
 
     def test_volume_holds_its_size_or_that_of_its_source(self):

@@ -10,9 +10,9 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import volumes
+from climate_core.plugins import volume_recovery
 from climate_core.plugins.step_context import START, Progress, StepContext
-from climate_core.plugins.volume import task_recovery
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.volume import VolumePlugin
 from tests.functional.cinder.lease_service import LeaseServiceTest
 from tests.functional.cinder.rpc import Killed
 from tests.functional.cinder.users import ADMIN, CLIMATE
@@ -30,7 +30,7 @@ class TestLostCreation(LeaseServiceTest, WakeUpTest):
         self.now = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
         self.progress = None
         self.options = SimpleNamespace(
-            **{each.dest: each.default for each in task_recovery.RECOVERY_OPTIONS}
+            **{each.dest: each.default for each in volume_recovery.RECOVERY_OPTIONS}
         )
         self.cloud = mock.Mock(service=lambda: ADMIN)
         self.plugin = VolumePlugin(mock.Mock(), self.cloud)
@@ -93,7 +93,7 @@ class TestLostCreation(LeaseServiceTest, WakeUpTest):
         made = self.reserve()
         self.array.fail['create_volume'] = Killed()
         self.look(made)
-        for _ in range(task_recovery.MAX_TRIES):
+        for _ in range(volume_recovery.MAX_TRIES):
             self.assert_reset(made, self.options.lost_copy_minutes)
             self.look(made)
         self.look_until_begun(made)

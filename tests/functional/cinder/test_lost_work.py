@@ -12,8 +12,8 @@ from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.cloud import volumes
+from climate_core.plugins import volume_end, volume_recovery
 from climate_core.plugins.step_context import END, EndContext, Progress
-from climate_core.plugins.volume import end_steps, task_recovery
 from tests.functional.cinder.base import IMAGE
 from tests.functional.cinder.lease_service import LeaseServiceTest
 from tests.functional.cinder.users import ADMIN, ALICES, CLIMATE
@@ -38,7 +38,7 @@ class TestLostWork(LeaseServiceTest):
         self.now = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
         self.progress = None
         self.options = SimpleNamespace(
-            **{each.dest: each.default for each in task_recovery.RECOVERY_OPTIONS}
+            **{each.dest: each.default for each in volume_recovery.RECOVERY_OPTIONS}
         )
 
     def begin(self, message):
@@ -98,7 +98,7 @@ class TestLostWork(LeaseServiceTest):
             self.options,
             prefix='kept_',
         )
-        wait = end_steps.take_end_step(context, volumes.get(CLIMATE, made['id']))
+        wait = volume_end.take_end_step(context, volumes.get(CLIMATE, made['id']))
         self.progress = wait and wait.progress
         return wait
 

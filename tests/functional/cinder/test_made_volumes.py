@@ -14,8 +14,8 @@ from cinder.volume import volume_types
 
 from climate_core import exceptions
 from climate_core.context import RequestContext
-from climate_core.plugins.volume.backend_capacity import BackendCapacity
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.pool_capacity import BackendCapacity
+from climate_core.plugins.volume import VolumePlugin
 from tests.functional.cinder.base import HOST, CinderTest
 from tests.functional.cinder.lease_service import LeaseServiceTest
 from tests.functional.cinder.users import ADMIN, ALICE, BOB, CLIMATE

@@ -23,7 +23,7 @@ from climate_core.db import tables
 from climate_core.lease import states
 from climate_core.lease.unit_properties import Node
 from climate_core.plugins import base
-from climate_core.plugins.capabilities import CalendarBacked, Preemptible, Prepared
+from climate_core.plugins.base import CalendarBacked, Preemptible, Prepared
 from climate_core.rpc import server
 from climate_hosts.db import hosts
 from climateclient.extension import hints as parsing
@@ -65,7 +65,7 @@ class Volumes(Reserved):
 
 
 class Stacks(Reserved, Prepared):
-    """The steps of climate_core.plugins.stack.end_steps, with this heat.
+    """The steps of climate_core.plugins.stack_end, with this heat.
 
     :ivar status: stack -> its status, None when it is gone
     :ivar delete: asks heat to delete a stack

@@ -20,7 +20,7 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, services, stacks
-from climate_core.plugins.stack import end_steps
+from climate_core.plugins import stack_end
 from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
 from tests.functional.heat.base import HeatTest
 from tests.functional.heat.users import ALICE, ALICES, BOB, User
@@ -199,7 +199,7 @@ class TestLeaseService(HeatTest):
                 OPTIONS,
                 prefix='kept_',
             )
-            waits.append(end_steps.take_end_step(context, stacks.get(ALICE, made)))
+            waits.append(stack_end.take_end_step(context, stacks.get(ALICE, made)))
             kept = waits[-1] and waits[-1].progress
         assert waits[0].reason is None
         assert 'IN_PROGRESS without a change for 30 minutes' in waits[1].reason
@@ -212,9 +212,9 @@ class TestLeaseService(HeatTest):
         for seconds in times:
             now, stack = NOW + datetime.timedelta(seconds=seconds), stacks.get(ALICE, stack_id)
             context = StepContext(ALICE, mock.Mock(), mock.Mock(), mock.Mock(), kept, now, OPTIONS)
-            context = context.observe(*end_steps.observe_stack(context, stack))
+            context = context.observe(*stack_end.observe_stack(context, stack))
             waits.append(
-                end_steps.wait_for_action(
+                stack_end.wait_for_action(
                     context, stack, action, functools.partial(ask, ALICE, stack)
                 )
             )

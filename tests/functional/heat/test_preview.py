@@ -3,7 +3,7 @@
 
 import uuid
 
-from climate_core.plugins.stack import templates
+from climate_core.plugins import stack_templates
 from tests.functional.heat.grouped import GroupTest
 from tests.support.stacks import GROUP, PAIR, added, changed, stack_level, volume
 
@@ -14,7 +14,7 @@ class TestParts(GroupTest):
     def parts(self, template):
         """Preview it as it is filled later: with the lease."""
         environment = stack_level(str(uuid.uuid4()))
-        return templates.list_previewed_parts(
+        return stack_templates.list_previewed_parts(
             self.preview(template, environment=environment)['resources']
         )
 

@@ -150,13 +150,6 @@ class TestNetworks(NeutronTest):
         assert 'physnet9' in lease.reservations[0].status_reason
         assert self.world.ended(lease).status == 'TERMINATED'
 
-    def test_end_removes_the_interface_of_a_router_and_its_routes(self):
-        lease = self.world.started()
-        router = self.routed(self.network(lease)['id'], '10.9.0.0/24', '10.9.0.7')
-        self.check_gone(lease)
-        left = self.request('GET', f'/routers/{router["id"]}')['router']
-        assert (left['routes'], bool(left['external_gateway_info'])) == ([], True)
-
     def test_end_removes_the_port_of_another_project(self):
         lease = self.world.started()
         network = self.network(lease)
@@ -250,18 +243,6 @@ class TestNetworks(NeutronTest):
             self.ask('POST', '/ports', {'port': values}, 201)
         self.check_gone(lease)
         assert self.request('GET', f'/routers/{router["id"]}')
-
-    def test_end_of_everything_together(self):
-        lease = self.world.started(segment_id=FIRST)
-        network = self.network(lease)
-        self.routed(network['id'], '10.9.0.0/24', '10.9.0.7')
-        self.routed(network['id'], '10.8.0.0/24', '10.8.0.7')
-        ports = [self.port(network['id']) for _ in range(3)]
-        found = self.make('floatingip', floating_network_id=self.public['id'])
-        path = f'/floatingips/{found["id"]}'
-        self.ask('PUT', path, {'floatingip': {'port_id': ports[0]['id']}})
-        self.trunk(ports[1], ports[2])
-        self.check_gone(lease)
 
     def test_tear_down_that_is_refused_is_told_and_repeated(self):
         lease = self.world.started(segment_id=FIRST)

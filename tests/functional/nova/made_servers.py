@@ -18,7 +18,7 @@ from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
 from climate_core.db import usage as db
 from climate_core.delivery import usage
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.server import ServerPlugin
 from tests.functional.lease_service import refusal
 from tests.functional.made import MadeLeases
 from tests.functional.nova.hosts import Cloud, Crash, HostsTest

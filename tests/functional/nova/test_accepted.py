@@ -20,9 +20,8 @@ from climate_core.api import validation
 from climate_core.api.schemas import reservations
 from climate_core.cloud import servers
 from climate_core.cloud.servers import NOVA
-from climate_core.plugins import resource_spec
-from climate_core.plugins.server import spec_checks, specification
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins import provisioned_plugin, server_checks, server_spec
+from climate_core.plugins.server import ServerPlugin
 from tests.support import leases as build
 
 KEY = 'block_device_mapping_v2'
@@ -95,14 +94,14 @@ def bodies(wanted):
     """Yield what Nova is sent for the servers of a request that Climate accepts."""
     values = {'resource_type': 'virtual:instance', 'server': wanted}
     server = validation.check(values, OURS)['server']
-    claimed = resource_spec.reserve_group(
-        'server', server, {}, {}, hidden=specification._SECRET_FIELDS
+    claimed = provisioned_plugin.reserve_group(
+        'server', server, {}, {}, hidden=server_spec._SECRET_FIELDS
     )
-    secrets = {name: server[name] for name in specification._SECRET_FIELDS if name in server}
+    secrets = {name: server[name] for name in server_spec._SECRET_FIELDS if name in server}
     made = [build.reservation(**each.params) for each in (claimed, *claimed.others)]
     lease = build.lease(*made)
     for each in made:
-        sent, hints = specification.build_request(lease, each, ())
+        sent, hints = server_spec.build_request(lease, each, ())
         yield {'server': {**sent, **secrets}, 'os:scheduler_hints': hints}
 
 
@@ -134,7 +133,7 @@ def test_nova_reads_the_block_devices_that_climate_accepts(disk, has_image):
     with contextlib.suppress(exceptions.BadRequest):
         values = {'resource_type': 'virtual:instance', 'server': {**GOOD, KEY: [disk]}}
         (checked,) = validation.check(values, OURS)['server'][KEY]
-        spec_checks.check_device(checked, 'field', has_image, 1)
+        server_checks.check_device(checked, 'field', has_image, 1)
         block_device.BlockDeviceDict.from_api(dict(checked), has_image)
 
 
@@ -192,11 +191,11 @@ def climate_accepts(devices, flavor, image, has_ref):
     with pytest.MonkeyPatch.context() as patch:
         sources = {
             name: (lambda *_: found, size)
-            for name, (_, size) in spec_checks._DEVICE_SOURCES.items()
+            for name, (_, size) in server_checks._DEVICE_SOURCES.items()
         }
-        patch.setattr(spec_checks, '_DEVICE_SOURCES', sources)
+        patch.setattr(server_checks, '_DEVICE_SOURCES', sources)
         try:
-            spec_checks.check_block_devices(
+            server_checks.check_block_devices(
                 None, wanted, shown, found if has_ref else None, 'devices'
             )
         except exceptions.BadRequest:
@@ -267,7 +266,7 @@ def test_climate_accepts_together_what_nova_accepts(devices, flavor, image, has_
 )
 def test_block_device_that_nova_cannot_read_is_rejected(disk, field):
     with pytest.raises(exceptions.BadRequest) as caught:
-        spec_checks.check_device(disk, 'disk', True, 1)
+        server_checks.check_device(disk, 'disk', True, 1)
     assert caught.value.field == f'disk.{field}'
     assert caught.value.message.startswith(f'disk.{field}: must ')
 

@@ -4,7 +4,7 @@
 import fixtures
 from keystoneauth1 import token_endpoint
 
-from climate_core.plugins.server import plugin
+from climate_core.plugins import server as plugins_server
 from tests.functional.lease_service import refusal
 from tests.functional.nova.base import NovaTest
 from tests.functional.nova.reserved_volumes import LEASE, ORDINARY, VolumesTest, disk
@@ -41,11 +41,11 @@ class Amounts:
         assert told['resource_id'] == server['id']
         self.api.microversion = LOOK
         shown = self.api.get_server(server['id'])
-        assert told['amounts'] == plugin.ServerPlugin._amounts(shown)
+        assert told['amounts'] == plugins_server.ServerPlugin._amounts(shown)
         lease_id = request.json.get('id') or request.path.split('/')[3]
         for wanted in (lease_id, server['id']):
             is_named = wanted == lease_id
-            assert plugin.ServerPlugin._waits_for(None, shown, wanted) is is_named
+            assert plugins_server.ServerPlugin._waits_for(None, shown, wanted) is is_named
         return told['amounts']
 
 

@@ -7,8 +7,8 @@ from nova.scheduler import utils
 
 from climate_core import exceptions
 from climate_core.cloud.placement import PLACEMENT
-from climate_core.plugins.common_pool import flavor_demand
-from climate_core.plugins.server.host_capacity import CommonHostCapacity
+from climate_core.plugins import flavor_demand
+from climate_core.plugins.pool_capacity import CommonHostCapacity
 from climate_hosts import nova, placement
 from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.watch.refresh import HostRefresher

@@ -7,7 +7,7 @@ from nova.conductor.api import ComputeTaskAPI
 
 from climate_core import exceptions
 from climate_core.plugins import provisioned_plugin
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.server import ServerPlugin
 from tests.functional.nova.made_servers import HOST, SCRIPT, START, MadeServersTest
 from tests.support.kinds import kind_cell
 from tests.support.world import user

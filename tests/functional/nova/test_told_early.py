@@ -9,7 +9,7 @@ from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import model
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.server import ServerPlugin
 from climate_core.repair.listener import NotificationEndpoint, NotifiedChecks
 from tests.functional.nova.made_servers import END, START, MadeServersTest
 from tests.support.stopping import stop

@@ -9,9 +9,9 @@ import pytest
 
 from climate_core.api import openapi, routes
 from climate_core.api.schemas import reservations
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.stack.plugin import StackPlugin
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.server import ServerPlugin
+from climate_core.plugins.stack import StackPlugin
+from climate_core.plugins.volume import VolumePlugin
 from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
 from climate_networks.plugins.floatingips import FloatingIpPlugin

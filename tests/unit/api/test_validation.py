@@ -10,9 +10,9 @@ from climate_core import exceptions
 from climate_core.api import registered_units, validation
 from climate_core.api.schemas import calendar, leases, reservations
 from climate_core.lease.request import ErrorCollector
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.stack.plugin import StackPlugin
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.server import ServerPlugin
+from climate_core.plugins.stack import StackPlugin
+from climate_core.plugins.volume import VolumePlugin
 from climate_hosts.api import schemas as host_schemas
 from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
 from climate_hosts.plugins.host import HostPlugin

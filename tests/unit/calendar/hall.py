@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_common.microseconds import from_microseconds
+from climate_common.dates import from_microseconds
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import Demand, Entry, Unit, total_amounts
 from climate_core.db import rows, sql, tables

@@ -5,7 +5,7 @@ import datetime
 
 import pytest
 
-from climate_common import microseconds
+from climate_common import dates
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
@@ -21,14 +21,10 @@ LAST = datetime.datetime.max.replace(tzinfo=datetime.UTC)
     ],
 )
 def test_moment_and_time_are_inverse(time, number) -> None:
-    assert microseconds.to_microseconds(time) == number
-    assert microseconds.from_microseconds(number) == time
+    assert dates.to_microseconds(time) == number
+    assert dates.from_microseconds(number) == time
 
 
 def test_time_of_forever_is_the_last_time() -> None:
-    assert microseconds.from_microseconds(microseconds.FOREVER) == LAST
-    assert (
-        microseconds.NEVER
-        < microseconds.to_microseconds(EPOCH.replace(year=1))
-        < microseconds.FOREVER
-    )
+    assert dates.from_microseconds(dates.FOREVER) == LAST
+    assert dates.NEVER < dates.to_microseconds(EPOCH.replace(year=1)) < dates.FOREVER

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from climate_common.microseconds import from_microseconds
+from climate_common.dates import from_microseconds
 from climate_core.calendar.model import Demand, Entry, QueuedRequest, Timeline, Unit
 from climate_core.calendar.windows import backfill
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from climate_common.microseconds import FOREVER, NEVER
+from climate_common.dates import FOREVER, NEVER
 from climate_core.calendar.model import Entry, Timeline, Unit
 
 SMALL = {'vcpus': 2, 'memory_mb': 1}

@@ -3,7 +3,7 @@
 
 import pytest
 
-from climate_common import conditions
+from climate_common import limits
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ from climate_common import conditions
     ],
 )
 def test_parse_of_text_returns_condition(text, condition):
-    assert conditions.parse(text) == condition
+    assert limits.parse_condition(text) == condition

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_common import durations
+from climate_common import dates
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ from climate_common import durations
     ],
 )
 def test_parse_reads_each_form_of_a_duration(value: object, seconds: int) -> None:
-    assert durations.parse(value) == datetime.timedelta(seconds=seconds)
+    assert dates.parse_duration(value) == datetime.timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize(
@@ -49,30 +49,30 @@ def test_parse_reads_each_form_of_a_duration(value: object, seconds: int) -> Non
     ],
 )  # fmt: skip
 def test_parse_refuses_and_says_what_would_be_right(value: object) -> None:
-    with pytest.raises(durations.DurationError) as caught:
-        durations.parse(value)
+    with pytest.raises(dates.DurationError) as caught:
+        dates.parse_duration(value)
     assert str(caught.value) == (
-        f'{value!r:.80} is not a duration: it must be {durations.FORMS}, from 1 second to 24855 '
-        'days.'
+        f'{value!r:.80} is not a duration: it must be {dates.DURATION_FORMS}, from 1 second to '
+        '24855 days.'
     )
 
 
 @given(st.text(alphabet='PTpt0123456789wdhmsWDHMS .-', max_size=12))
 def test_any_text_is_a_duration_or_refused(text: str) -> None:
-    with contextlib.suppress(durations.DurationError):
-        assert durations.parse(text) >= durations.SHORTEST
+    with contextlib.suppress(dates.DurationError):
+        assert dates.parse_duration(text) >= dates.SHORTEST_DURATION
 
 
 def test_longest_duration_fits_the_column_of_its_seconds() -> None:
-    assert durations.LONGEST.total_seconds() < 2**31
+    assert dates.LONGEST_DURATION.total_seconds() < 2**31
 
 
 def test_end_is_not_later_than_the_last_date() -> None:
     start = datetime.datetime(8999, 1, 1, tzinfo=datetime.UTC)
-    assert durations.end(start, datetime.timedelta(days=365)).year == 9000
+    assert dates.add_duration(start, datetime.timedelta(days=365)).year == 9000
     for days in (366, 3_000_000):
-        with pytest.raises(durations.DurationError, match='must not be later than 9000-01-01'):
-            durations.end(start, datetime.timedelta(days=days))
+        with pytest.raises(dates.DurationError, match='must not be later than 9000-01-01'):
+            dates.add_duration(start, datetime.timedelta(days=days))
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,4 @@ def test_end_is_not_later_than_the_last_date() -> None:
     [(0, '0s'), (-5, '0s'), (52, '52s'), (3600, '1h'), (5430, '1h 30m'), (183600, '2d 3h')],
 )
 def test_display_in_two_units(seconds: int, displayed: str) -> None:
-    assert durations.display(datetime.timedelta(seconds=seconds)) == displayed
+    assert dates.display_duration(datetime.timedelta(seconds=seconds)) == displayed

@@ -3,9 +3,7 @@ import pytest
 
 from climate_common import resource_types
 from climate_core.lease import states
-from climate_core.plugins.server import end_steps as server_end
-from climate_core.plugins.stack import end_steps as stack_end
-from climate_core.plugins.volume import end_steps as volume_end
+from climate_core.plugins import server_end, stack_end, volume_end
 from climateclient.extension import leases
 from climateclient.osc import listing, reservation
 

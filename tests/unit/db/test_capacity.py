@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from climate_common import microseconds
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.db import capacity, rows, tables, timeline_rows
 from climate_core.db.engine import Database
@@ -55,8 +55,8 @@ def test_equal_units_and_promises_are_put_together(any_world: World) -> None:
         (True, None, 64)
     }
     times = (
-        microseconds.to_microseconds(lease.start_date),
-        microseconds.to_microseconds(lease.end_date),
+        dates.to_microseconds(lease.start_date),
+        dates.to_microseconds(lease.end_date),
     )
     (found,) = promises
     assert found.units.number == found.pieces == 3

@@ -31,7 +31,7 @@ from climate_core.lease import transitions
 from climate_core.lease.events import end
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
-from climate_core.repair import lost_resources
+from climate_core.repair import reconciliation
 from climate_hosts.watch import isolation
 from tests.support.plans import plans
 from tests.support.world import TYPE, World, user
@@ -269,7 +269,7 @@ def test_the_reasons_of_many(any_world: World) -> None:
     names = [f'thing{n:03}' for n in range(500)]
     lease = any_world.lease(any_world.create(*names, end=NEVER))
     why = dict.fromkeys((r.id for r in lease.reservations), 'It was deleted behind our back. ' * 3)
-    assert lost_resources.mark_lost(any_world.database, lease.id, why)
+    assert reconciliation.mark_lost(any_world.database, lease.id, why)
     reason = any_world.lease(lease.id).status_reason
     assert reason is not None
     assert f'{TYPE} thing009: It was deleted' in reason

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
-from climate_common.amounts import HOURS
+from climate_common.resource_types import UNIT_HOURS
 from climate_core import exceptions
 from climate_core.db import outbox, tables
 from climate_core.db import usage as db
@@ -107,7 +107,7 @@ def test_usage_is_told_after_each_hour(world: World, time: Time) -> None:
     assert (payload['lease_id'], payload['project_id']) == (lease_id, 'project1')
     assert (payload['begin'][:16], payload['end'][:16]) == ('2026-12-01T12:00', '2026-12-01T13:00')
     hours = {'server_hours': 0.75, 'vcpu_hours': 3, 'memory_gib_hours': 1.5}
-    assert payload['reserved'] == {**dict.fromkeys(HOURS, 0), **hours}
+    assert payload['reserved'] == {**dict.fromkeys(UNIT_HOURS, 0), **hours}
     assert payload['used']['vcpu_hours'] == 2
     (resource,) = payload['resources']
     assert resource['units'] == {'servers': 1, 'vcpus': 4, 'memory_mb': 2048}

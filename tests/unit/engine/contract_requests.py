@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from climate_core.lease import model
 from climate_core.operations.create import LeaseCreator
 from climate_core.operations.leases import LeaseOperations
-from climate_core.repair import lost_resources
+from climate_core.repair import reconciliation
 from tests.unit.engine.contract_world import THINGS, ContractWorld
 
 HOOKS = [{'url': f'https://{name}.example.org/', 'secret': 'x' * 16} for name in 'ab']
@@ -158,7 +158,7 @@ def lose(asker: Asker) -> None:
         asker.world.ledger.state[thing] = 'gone'
         if asker.data.draw(st.booleans()):
             reasons = {reservation_id: 'It was deleted.'}
-            lost_resources.mark_lost(asker.world.database, asker.lease_id, reasons)
+            reconciliation.mark_lost(asker.world.database, asker.lease_id, reasons)
 
 
 REQUESTS: dict[str, Callable[[Asker], None]] = {

@@ -14,8 +14,14 @@ from climate_core.calendar.model import Demand
 from climate_core.context import RequestContext
 from climate_core.engine import attempts
 from climate_core.lease import model
-from climate_core.plugins.base import PollAgain, ReservedResource
-from climate_core.plugins.capabilities import CalendarBacked, FastStarting, Preemptible, Specified
+from climate_core.plugins.base import (
+    CalendarBacked,
+    FastStarting,
+    PollAgain,
+    Preemptible,
+    ReservedResource,
+    Specified,
+)
 from tests.support.world import TYPE, Things, Time
 
 Row = Mapping[str, Any]

@@ -18,7 +18,7 @@ from climate_core.cloud import servers
 from climate_core.operations import pool_forecast
 from climate_core.operations.create import LeaseCreator
 from climate_core.operations.preemption import servers as servers_preemption
-from climate_core.plugins.common_pool.server_placement import RunningServer
+from climate_core.plugins.server_placement import RunningServer
 from tests.support.created import get_id
 from tests.support.world import TYPE, user
 from tests.unit.engine.contract_invariants import Invariants

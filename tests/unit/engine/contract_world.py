@@ -19,9 +19,9 @@ from climate_core.lease import model, states
 from climate_core.lease.events import queue
 from climate_core.operations.draft import Draft
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.common_pool.forecast import Nouns
-from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.forecast import Nouns
+from climate_core.plugins.server import ServerPlugin
+from climate_core.plugins.server_placement import RunningServer, TargetHost
 from climate_core.repair import cleanup
 from tests.support.world import NOON, TYPE, World
 from tests.unit.engine.contract_things import (

@@ -9,8 +9,8 @@ from climate_core import exceptions
 from climate_core.engine import attempts
 from climate_core.lease import model
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.stack.plugin import StackPlugin
+from climate_core.plugins.server import ServerPlugin
+from climate_core.plugins.stack import StackPlugin
 from climate_hosts.plugins.host import HostPlugin
 from climate_networks.plugins.floatingips import FloatingIpPlugin, HeldFloatingIpPlugin
 from climate_networks.plugins.networks import NetworkPlugin

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from climate_common import microseconds
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.db import tables
@@ -18,8 +18,8 @@ from climate_core.operations import pool_forecast
 from climate_core.operations.draft import Draft
 from climate_core.operations.preemption import servers as servers_preemption
 from climate_core.operations.preemption.leases import PREEMPTS, PreemptionChoice
-from climate_core.plugins.common_pool.forecast import FutureDemand
-from climate_core.plugins.common_pool.server_placement import RunningServer
+from climate_core.plugins.forecast import FutureDemand
+from climate_core.plugins.server_placement import RunningServer
 from tests.support.house import SIZE, House
 
 
@@ -99,7 +99,7 @@ def test_fewer_sets_are_compared_if_very_much_is_planned(
     mine = [house.lease(each, preemptible=True) for each in (2, 1, 1)]
     house.settle(1)
     other = waiting(house, monkeypatch, 2)
-    now = microseconds.to_microseconds(house.world.clock.now())
+    now = dates.to_microseconds(house.world.clock.now())
     servers = [RunningServer(id='planned', amounts={'VCPU': 1})]
     claim = FutureDemand(start=now, end=now + 1, servers=servers)
     monkeypatch.setattr(

@@ -13,14 +13,9 @@ from climate_core import concurrency, exceptions
 from climate_core.concurrency import SearchBudget
 from climate_core.context import RequestContext
 from climate_core.lease import model
-from climate_core.plugins.base import ReservedResource
-from climate_core.plugins.capabilities import Prepared
-from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand
-from climate_core.plugins.common_pool.server_placement import (
-    FreeCapacity,
-    RunningServer,
-    TargetHost,
-)
+from climate_core.plugins.base import Prepared, ReservedResource
+from climate_core.plugins.forecast import Forecast, FutureDemand
+from climate_core.plugins.server_placement import FreeCapacity, RunningServer, TargetHost
 from tests.support.world import Things, World, user
 
 STOPPED = 'longer than its caller waits'

@@ -9,13 +9,13 @@ from unittest import mock
 
 import pytest
 
-from climate_common import microseconds
+from climate_common import dates
 from climate_core import exceptions
 from climate_core.db import forecast_reads
 from climate_core.lease.model import Reservation
 from climate_core.operations import pool_forecast
-from climate_core.plugins.common_pool.forecast import Forecast, Nouns, Release
-from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
+from climate_core.plugins.forecast import Forecast, Nouns, Release
+from climate_core.plugins.server_placement import RunningServer, TargetHost
 from tests.support import leases
 
 NOON = datetime.datetime(2099, 1, 1, 12, tzinfo=datetime.UTC)
@@ -24,7 +24,7 @@ HOUR = datetime.timedelta(hours=1)
 
 @pytest.mark.parametrize(('freed', 'later'), [(2, '2099-01-01T12:00:00.000000'), (1, None)])
 def test_refusal_says_why_and_when_it_would_do(freed: int, later: str | None) -> None:
-    release = Release(at=microseconds.to_microseconds(NOON), host='x', amounts={'VCPU': freed})
+    release = Release(at=dates.to_microseconds(NOON), host='x', amounts={'VCPU': freed})
     forecast = Forecast([TargetHost(name='x', free={'VCPU': 0})], [release])
     servers = [RunningServer(id=each, amounts={'VCPU': 1}) for each in 'ab']
     with pytest.raises(exceptions.NotEnough, match='too little VCPU on 1 host') as refused:

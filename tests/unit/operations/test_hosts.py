@@ -15,7 +15,7 @@ from climate_core import exceptions
 from climate_core.cloud import services
 from climate_core.conf import manager
 from climate_core.lease.unit_properties import Node
-from climate_core.plugins.common_pool.server_placement import CandidateHost, RunningServer
+from climate_core.plugins.server_placement import CandidateHost, RunningServer
 from climate_hosts import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.hosts import STAYING, State

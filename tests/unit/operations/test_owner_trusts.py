@@ -13,8 +13,7 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases, tables, trusts
 from climate_core.lease import model
-from climate_core.plugins.base import ReservedResource
-from climate_core.plugins.capabilities import Prepared
+from climate_core.plugins.base import Prepared, ReservedResource
 from climate_core.repair import cleanup
 from tests.support.world import TYPE, Things, Time, World, user
 

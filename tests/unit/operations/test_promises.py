@@ -12,7 +12,7 @@ from climate_core import exceptions
 from climate_core.calendar.model import Demand
 from climate_core.lease.request import RAISE_FIRST
 from climate_core.operations.allocation_service import AllocationService
-from climate_core.plugins.capabilities import CalendarBacked
+from climate_core.plugins.base import CalendarBacked
 from tests.support.world import NOON
 
 

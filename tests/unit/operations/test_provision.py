@@ -14,8 +14,7 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.lease import model
-from climate_core.plugins.base import PollAgain, ReservedResource
-from climate_core.plugins.capabilities import LeaseManaged, Prepared
+from climate_core.plugins.base import LeaseManaged, PollAgain, Prepared, ReservedResource
 from tests.support.quotas import limit, replace_plugins
 from tests.support.world import TYPE, Things, Time, World, user
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 from stevedore import _cache, extension
 
-from climate_core.plugins.common_pool import server_placement
+from climate_core.plugins import server_placement
 from climate_core.plugins.loading import PluginError
 from climate_hosts.operations.evacuation import load_strategy
 

@@ -4,9 +4,9 @@
 import dataclasses
 
 from climate_core.operations.leases import LeaseOperations
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.stack.plugin import StackPlugin
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.server import ServerPlugin
+from climate_core.plugins.stack import StackPlugin
+from climate_core.plugins.volume import VolumePlugin
 from tests.support.created import get_id
 from tests.support.fakes import cinder, heat, nova
 from tests.support.world import Time, World

@@ -3,7 +3,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 
-from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
+from climate_core.plugins.server_placement import RunningServer, TargetHost
 
 
 def place_each(

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.concurrency import SearchBudget
-from climate_core.plugins.common_pool import server_placement
-from climate_core.plugins.common_pool.server_placement import (
+from climate_core.plugins import server_placement
+from climate_core.plugins.server_placement import (
     CandidateHost,
     CannotDrainHosts,
     FreeCapacity,

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.concurrency import SearchBudget
-from climate_core.plugins.common_pool.forecast import Forecast, FutureDemand, NotExpected, Release
-from climate_core.plugins.common_pool.server_placement import RunningServer, TargetHost
+from climate_core.plugins.forecast import Forecast, FutureDemand, NotExpected, Release
+from climate_core.plugins.server_placement import RunningServer, TargetHost
 from tests.unit.plugins.placing import place_each
 
 SSD = frozenset({'CUSTOM_SSD'})

@@ -5,7 +5,7 @@ import pytest
 
 from climate_core import packages
 from climate_core.plugins import loading
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins.server import ServerPlugin
 from climate_hosts.plugins.capacity import SizesPlugin
 from tests.support.fakes import settings
 
@@ -27,7 +27,7 @@ def installed(monkeypatch):
     points = [
         importlib.metadata.EntryPoint(name, value, loading.NAMESPACE)
         for name, value in {
-            'virtual:instance': 'climate_core.plugins.server.plugin:ServerPlugin',
+            'virtual:instance': 'climate_core.plugins.server:ServerPlugin',
             'twin': f'{MODULE}:Twin',
             'stranger': f'{MODULE}:Stranger',
             'broken': 'climate_core.no_such_module:Plugin',

@@ -9,8 +9,8 @@ from cryptography.fernet import Fernet
 
 from climate_core import exceptions
 from climate_core.lease import model, views
-from climate_core.plugins.server import specification
-from climate_core.plugins.server.plugin import ServerPlugin
+from climate_core.plugins import server_spec
+from climate_core.plugins.server import ServerPlugin
 from tests.support.created import get_id
 from tests.support.fakes import flavors, neutron, nova
 from tests.unit.plugins.leased import END
@@ -112,7 +112,7 @@ def test_secret_of_another_lease_does_not_open(made):
     copied = dataclasses.replace(own, params={**own.params, model.SEALED: sealed})
     lease = dataclasses.replace(mine, reservations=(copied,))
     with pytest.raises(exceptions.Transient):
-        specification.build_request(lease, copied, conf[ServerPlugin.resource_type].secret_keys)
+        server_spec.build_request(lease, copied, conf[ServerPlugin.resource_type].secret_keys)
 
 
 LARGE = {'metadata': {'a': 'b'}, 'networks': 'none', 'security_groups': [{'name': 'default'}]}

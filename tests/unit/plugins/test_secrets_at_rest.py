@@ -11,8 +11,8 @@ from cryptography.fernet import Fernet
 from climate_core import exceptions
 from climate_core.db import engine, history, leases, listing, outbox, reservations, secrets, tables
 from climate_core.lease import views
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.volume import plugin
+from climate_core.plugins import volume
+from climate_core.plugins.server import ServerPlugin
 from tests.support.created import get_id
 from tests.support.fakes import flavors
 from tests.unit.plugins.leased import END
@@ -180,10 +180,10 @@ def test_volume_is_not_created_without_metadata_that_no_key_opens(made):
     set_keys(made, [NEW])
     lease = made.lease(lease_id)
     with pytest.raises(exceptions.Transient, match='no key that opens its metadata'):
-        plugin.build_request(lease, lease.reservations[0])
+        volume.build_request(lease, lease.reservations[0])
     set_keys(made, [NEW, OLD])
     lease = made.lease(lease_id)
-    found = plugin.build_request(lease, lease.reservations[0])
+    found = volume.build_request(lease, lease.reservations[0])
     assert METADATA.items() <= found['metadata'].items()
 
 

@@ -11,7 +11,7 @@ from climate_core.cloud import flavors
 from climate_core.db import forecast_reads
 from climate_core.lease import model
 from climate_core.operations import pool_forecast
-from climate_core.plugins.server import host_capacity
+from climate_core.plugins import pool_capacity
 from tests.support.leases import NOON
 
 SMALL = {
@@ -27,15 +27,15 @@ SMALL = {
 
 
 @pytest.fixture
-def common(monkeypatch: pytest.MonkeyPatch) -> host_capacity.CommonHostCapacity:
-    monkeypatch.setattr(host_capacity, 'list_hosts_up', lambda _conn: {})
-    monkeypatch.setattr(host_capacity, 'read_hosts', lambda _conn, _up: ())
+def common(monkeypatch: pytest.MonkeyPatch) -> pool_capacity.CommonHostCapacity:
+    monkeypatch.setattr(pool_capacity, 'list_hosts_up', lambda _conn: {})
+    monkeypatch.setattr(pool_capacity, 'read_hosts', lambda _conn, _up: ())
     monkeypatch.setattr(flavors, 'list_all', lambda _conn: [SMALL])
-    return host_capacity.CommonHostCapacity(mock.Mock())
+    return pool_capacity.CommonHostCapacity(mock.Mock())
 
 
 def test_server_of_which_nothing_is_known_is_refused(
-    common: host_capacity.CommonHostCapacity,
+    common: pool_capacity.CommonHostCapacity,
 ) -> None:
     with pytest.raises(exceptions.BadRequest, match='not known what the server takes'):
         common.demand('one', {'resource_id': 'one'}, {})
@@ -43,14 +43,14 @@ def test_server_of_which_nothing_is_known_is_refused(
 
 @pytest.mark.parametrize('flavor', ['1', 'm1.small'])
 def test_server_within_a_stack_takes_what_its_flavor_says(
-    common: host_capacity.CommonHostCapacity, flavor: str
+    common: pool_capacity.CommonHostCapacity, flavor: str
 ) -> None:
     found = common.demand('one', {'server': {'flavorRef': flavor, 'imageRef': 'cirros'}}, {})
     assert found.amounts == {'VCPU': 1, 'MEMORY_MB': 512, 'DISK_GB': 1}
 
 
 def test_server_that_gave_way_takes_again_what_it_held(
-    common: host_capacity.CommonHostCapacity,
+    common: pool_capacity.CommonHostCapacity,
 ) -> None:
     """One that was put into a lease has no specification, and holds nothing meanwhile."""
     params: dict[str, Any] = {model.HOLDS: {'vcpus': 2}}

@@ -4,8 +4,8 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
+from climate_core.plugins import stack_end
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.stack import end_steps
 from tests.conformance.world import reservation_of, reserved
 from tests.support.fakes import heat, nova
 from tests.unit.plugins.cases import change, count_failures
@@ -115,7 +115,7 @@ def test_a_failure_says_why_and_is_tried_again(stacks, on_end, field):
     assert stacks.ended(case.reservation)
 
 
-N = end_steps.MAX_TRIES
+N = stack_end.MAX_TRIES
 
 
 @pytest.mark.parametrize(

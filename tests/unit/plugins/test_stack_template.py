@@ -5,8 +5,8 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.lease import model, views
-from climate_core.plugins.stack.template_stack import FILLED, UNFILLED
-from climate_core.repair import lost_resources
+from climate_core.plugins.stack_templates import FILLED, UNFILLED
+from climate_core.repair import reconciliation
 from tests.support.kinds import kind_cell
 from tests.unit.plugins.templated import TOO_BIG, wanted
 
@@ -181,7 +181,7 @@ def test_what_is_told_gone_of_what_was_taken_back(templated):
     """Heat tells that it has deleted the stack."""
     lease_id = templated.held(template=TOO_BIG)
     before = templated.lease(lease_id)
-    lost_resources.mark_lost(templated.database, lease_id, {before.reservations[0].id: 'gone'})
+    reconciliation.mark_lost(templated.database, lease_id, {before.reservations[0].id: 'gone'})
     assert templated.lease(lease_id) == before
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import stacks as calls
-from climate_core.plugins.stack import template_stack, templates
+from climate_core.plugins import stack_templates
 from tests.conformance.world import reservation_of
 from tests.support.fakes import heat
 from tests.unit.plugins.templated import TEMPLATE, wanted
@@ -157,7 +157,7 @@ PARAMETERS = {'a': {'Type': 'String'}}
     ],
 )
 def test_placeholder_has_the_template_without_its_resources(template, placeholder):
-    assert template_stack.placeholder(wanted(template=template)) == placeholder
+    assert stack_templates.placeholder(wanted(template=template)) == placeholder
 
 
 def test_name_that_is_taken_in_the_project_is_refused(stacks):
@@ -233,7 +233,7 @@ OF_AWS = {'AWSTemplateFormatVersion': '2010-09-09'}
 def test_hidden_parameters_cannot_be_guessed(template):
     """Everybody in the project sees the tags of a stack."""
     tags = [
-        template_stack._tags(LEASE, given, template_stack.placeholder(given))
+        stack_templates._tags(LEASE, given, stack_templates.placeholder(given))
         for given in (
             wanted(template=template, parameters=parameters, environment=environment)
             for parameters in ({'a': '1', 'b': '2'}, {'a': 'x', 'b': 'y'})
@@ -290,7 +290,7 @@ def test_the_template_was_taken_out(stacks):
     conn = stacks.cloud.user(stacks.user())
     reservation = reservation_of(made, 'virtual:stack')
     with pytest.raises(exceptions.Permanent, match='lacks its file'):
-        template_stack.fill(conn, calls.get(conn, made.resource_id), reservation)
+        stack_templates.fill(conn, calls.get(conn, made.resource_id), reservation)
 
 
 @pytest.mark.parametrize(
@@ -309,16 +309,16 @@ def test_what_is_held_is_previewed_with_its_lease(environment, previewed):
     values = {'name': 'web', 'template': {}}
     if environment is not None:
         values['environment'] = environment
-    assert template_stack._previewed('lease', values)['environment'] == previewed
+    assert stack_templates._previewed('lease', values)['environment'] == previewed
     for lease_id, hold in (('', 'now'), ('lease', 'start')):
-        body = template_stack._previewed(lease_id, {**values, 'hold': hold})
+        body = stack_templates._previewed(lease_id, {**values, 'hold': hold})
         assert body.get('environment') == environment
 
 
 def test_environment_that_is_no_json_is_not_sent_with_its_lease():
     values = {'name': 'web', 'template': {}, 'environment': 'parameters: {a: .inf}'}
     with pytest.raises(exceptions.BadRequest, match='not JSON compliant') as caught:
-        template_stack._previewed('lease', values)
+        stack_templates._previewed('lease', values)
     assert caught.value.field == 'environment'
 
 
@@ -338,7 +338,7 @@ def test_servers_of_a_preview_are_read_in_the_words_of_nova(properties, read):
     disk = {'size': '5', 'volume_type': 'ssd'}
     volume = {'resource_type': 'OS::Cinder::Volume', 'properties': disk}
     other = {'resource_type': 'OS::Heat::Value', 'properties': None}
-    assert templates.list_previewed_parts([other, [[server], volume]]) == {
+    assert stack_templates.list_previewed_parts([other, [[server], volume]]) == {
         'virtual:instance': [{'server': read}],
         'virtual:volume': [{'volume': {'size': 5, 'volume_type': 'ssd'}}],
     }

@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from climate_core import exceptions
-from climate_core.plugins.stack import templates
+from climate_core.plugins import stack_templates
 
 
 def read(text, field='template'):
     """Return what is read."""
-    return templates.parse_template(text, field)
+    return stack_templates.parse_template(text, field)
 
 
 def refused(text, field='template'):
@@ -77,14 +77,14 @@ def test_deep_text_does_not_end_the_process():
 @pytest.mark.parametrize('text', ['a: {}', '{{"a": {}}}'], ids=['yaml', 'json'])
 def test_how_deep_it_may_be(text):
     """With the outermost, which is one itself."""
-    within = templates.MAX_DEPTH - 1
+    within = stack_templates.MAX_DEPTH - 1
     assert isinstance(read(text.format('[' * within + ']' * within)), dict)
     assert 'levels deep' in refused(text.format('[' * (within + 1) + ']' * (within + 1)))
 
 
 def test_an_object_that_is_too_deep():
     value = []
-    for _ in range(templates.MAX_DEPTH):
+    for _ in range(stack_templates.MAX_DEPTH):
         value = [value]
     assert 'levels deep' in refused({'a': value})
 

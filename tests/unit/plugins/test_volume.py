@@ -7,7 +7,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.cloud import Cloud
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.volume import VolumePlugin
 from tests.conformance.world import reserved
 from tests.support.fakes import cinder
 from tests.support.missing import find_missing

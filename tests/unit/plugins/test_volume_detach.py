@@ -4,8 +4,8 @@
 import pytest
 
 from climate_core import exceptions
+from climate_core.plugins import volume_end
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.volume import end_steps
 from tests.support.fakes import cinder, nova
 from tests.unit.plugins.cases import (
     asked,
@@ -44,14 +44,14 @@ def test_a_shared_volume_is_taken_from_one_server_after_the_other(volumes):
 def test_attached_again_when_it_was_about_to_be_deleted(volumes, monkeypatch, on_end):
     case = woken(volumes, on_end)
     server = nova.add(volumes.state, status='ACTIVE', hints={})
-    delete = end_steps.volumes.delete
+    delete = volume_end.volumes.delete
 
     def too_late(conn, volume_id):
-        monkeypatch.setattr(end_steps.volumes, 'delete', delete)
+        monkeypatch.setattr(volume_end.volumes, 'delete', delete)
         cinder.attach(volumes.state, volume_id, server['id'])
         delete(conn, volume_id)
 
-    monkeypatch.setattr(end_steps.volumes, 'delete', too_late)
+    monkeypatch.setattr(volume_end.volumes, 'delete', too_late)
     with pytest.raises(exceptions.Transient, match='400'):
         case.end()
     case.end()

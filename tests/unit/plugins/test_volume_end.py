@@ -5,8 +5,8 @@ import uuid
 import pytest
 
 from climate_core import exceptions
+from climate_core.plugins import volume_end
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.volume import end_steps
 from tests.conformance.world import reserved
 from tests.support.fakes import cinder
 from tests.unit.plugins.cases import (
@@ -53,7 +53,7 @@ def test_the_way_to_the_end(volumes, on_end, before):
     'before',
     ['backing-up', 'uploading', 'retyping', 'extending', 'restoring-backup', 'deleting', 'new'],
 )
-@pytest.mark.parametrize('on_end', sorted(end_steps.STEPS))
+@pytest.mark.parametrize('on_end', sorted(volume_end.STEPS))
 def test_a_volume_on_its_way_is_waited_for(volumes, on_end, before):
     case = woken(volumes, on_end, status=before)
     assert isinstance(case.end_once(), PollAgain)
@@ -70,7 +70,7 @@ def test_the_data_of_a_broken_volume_is_not_thrown_away(volumes, on_end, before)
 
 
 @pytest.mark.parametrize('before', ['error', 'error_restoring'])
-@pytest.mark.parametrize('on_end', [name for name, _ in end_steps.END_ACTIONS])
+@pytest.mark.parametrize('on_end', [name for name, _ in volume_end.END_ACTIONS])
 def test_a_broken_volume_that_was_never_there_is_deleted(volumes, on_end, before):
     case = reserved(volumes, on_end=on_end)
     change(case, status=before)
@@ -88,7 +88,7 @@ def test_a_broken_member_that_was_noted_as_awake_was_there(volumes):
     assert asked(case) == []
 
 
-@pytest.mark.parametrize('on_end', [name for name, _ in end_steps.END_ACTIONS])
+@pytest.mark.parametrize('on_end', [name for name, _ in volume_end.END_ACTIONS])
 def test_one_that_was_never_there_and_could_not_be_deleted(volumes, on_end):
     """Nobody wants to keep what is left of it."""
     case = reserved(volumes, on_end=on_end)

@@ -8,13 +8,12 @@ import requests
 
 from climate_core import exceptions
 from climate_core.cloud import services
-from climate_core.plugins import base
-from climate_core.plugins.volume import end_steps
+from climate_core.plugins import base, volume_end
 from tests.conformance.world import reserved, settle
 from tests.support.fakes import cinder, nova
 from tests.unit.plugins.cases import attached, shelved, woken
 
-ON_END = [name for name, _ in end_steps.END_ACTIONS]
+ON_END = [name for name, _ in volume_end.END_ACTIONS]
 #: Where the volume is when its end begins.
 PLACES: dict[str, Callable] = {
     'free': woken,

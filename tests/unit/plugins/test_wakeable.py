@@ -8,13 +8,11 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.cloud import services
-from climate_core.plugins import prebuilt_plugin
+from climate_core.plugins import prebuilt_plugin, server_end, volume_end
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.server import end_steps as server_end
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.stack.plugin import StackPlugin
-from climate_core.plugins.volume import end_steps as volume_end
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.server import ServerPlugin
+from climate_core.plugins.stack import StackPlugin
+from climate_core.plugins.volume import VolumePlugin
 from tests.conformance.world import reserved
 from tests.support.missing import find_missing
 from tests.unit.plugins.cases import asked, change, without_rights, woken

@@ -23,7 +23,7 @@ from climate_core.cmd.manage import serve
 from climate_core.context import RequestContext
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_core.plugins.capabilities import LeaseManaged
+from climate_core.plugins.base import LeaseManaged
 from climate_core.repair import reconciliation
 from climate_core.repair.reconciliation import Reconciler
 from climate_core.service import ManagerService

@@ -7,11 +7,10 @@ from typing import Any
 from climate_core.db import due_events
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
-from climate_core.plugins.base import ReservedResource, ResourcePlugin
-from climate_core.plugins.capabilities import Evacuable
-from climate_core.plugins.server.plugin import ServerPlugin
-from climate_core.plugins.stack.plugin import StackPlugin
-from climate_core.plugins.volume.plugin import VolumePlugin
+from climate_core.plugins.base import Evacuable, ReservedResource, ResourcePlugin
+from climate_core.plugins.server import ServerPlugin
+from climate_core.plugins.stack import StackPlugin
+from climate_core.plugins.volume import VolumePlugin
 from climate_core.repair import listener
 
 SERVERS, VOLUMES, STACKS = ServerPlugin, VolumePlugin, StackPlugin

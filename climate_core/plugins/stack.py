@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """``virtual:stack``: a Heat stack with servers and volumes that are reserved.
 
-heat_ext has built them, asleep; each is a reservation of the same lease and a member of the stack,
-see :mod:`climate_core.plugins.parent_stacks`. The stack is woken by an update with what it has
-(``openstack stack update --existing``): Heat walks through it in the order of what depends on
-what, nested stacks too, and the classes of heat_ext wake what is asleep. The intention is written
-to the progress of the reservation first, so that no other manager asks again; an action that hangs
-is asked for again.
+heat_ext has built them, reserved; each is a reservation of the same lease and a member of the
+stack, see :mod:`climate_core.plugins.prebuilt_plugin`. The stack is started by an update with what
+it has (``openstack stack update --existing``): Heat walks through it in the order of what depends
+on what, nested stacks too, and the classes of heat_ext start what is reserved. The intention is
+written to the progress of the reservation first, so that no other manager requests it again; an
+action that hangs is requested again.
 
 Heat works with the rights that the stack's own user left with it, and takes those of another user
 only from a token that may delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token
-of a trust may not: the lease must be of the user who made the stack. For the same reason a stack
-of a template is made in two steps: see :mod:`climate_core.plugins.stack.template_stack`.
+of a trust may not: the lease must be of the user who created the stack. For the same reason a
+stack of a template is created in two steps: see :mod:`climate_core.plugins.stack_templates`.
 """
 
 import contextlib
@@ -26,10 +26,8 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.conf import cloud as cloud_conf
-from climate_core.plugins import parent_stacks, prebuilt_plugin, step_context
-from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
-from climate_core.plugins.capabilities import Specified
-from climate_core.plugins.stack import end_steps, template_stack
+from climate_core.plugins import prebuilt_plugin, stack_end, stack_templates, step_context
+from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource, Specified
 from climate_core.plugins.step_context import EndContext, Progress, StepContext
 
 if TYPE_CHECKING:
@@ -60,7 +58,7 @@ _BEFORE: Mapping[str, str] = {
 class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
     """Reserve stacks."""
 
-    resource_type = parent_stacks.STACK_TYPE
+    resource_type = prebuilt_plugin.STACK_TYPE
     title = 'Stack'
     service = 'heat'
     description = 'A Heat stack whose reserved servers and volumes are woken together, in order.'
@@ -69,7 +67,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
     rank_at_end = 100
     options = (
         prebuilt_plugin.on_end_option(
-            end_steps.END_ACTIONS, 'stack', 'A stack that was never woken'
+            stack_end.END_ACTIONS, 'stack', 'A stack that was never woken'
         ),
         prebuilt_plugin.first_poll_option('Heat', 'heat_notifications'),
         cfg.StrOpt(
@@ -85,11 +83,11 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
             help='Seconds before the start of a lease of the kind scheduled at which the stacks '
             'of its templates are filled, so that they can be woken in time.',
         ),
-        *end_steps.RECOVERY_OPTIONS,
+        *stack_end.RECOVERY_OPTIONS,
     )
     schema = {
-        **prebuilt_plugin.end_action_schema(end_steps.END_ACTIONS),
-        **template_stack.STACK_SCHEMA,
+        **prebuilt_plugin.end_action_schema(stack_end.END_ACTIONS),
+        **stack_templates.STACK_SCHEMA,
     }
     required: ClassVar[Sequence[str]] = ()
     calls = stacks
@@ -116,8 +114,8 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
         self, context: 'RequestContext', values: Mapping[str, Any], lease_id: str = ''
     ) -> ReservedResource:
         user = self.cloud.user(context)
-        if template_stack.is_requested(values):
-            params = template_stack.check_request(self.conf, user, lease_id, values)
+        if stack_templates.is_requested(values):
+            params = stack_templates.check_request(self.conf, user, lease_id, values)
             params |= self._params(values)
             # It has no id before it is made.
             return ReservedResource(f'new:{values["name"]}', params, {'stacks': 1})
@@ -144,7 +142,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
 
     def check_match(self, reservation: 'Reservation', values: Mapping[str, Any]) -> None:
         if 'template' in values:
-            template_stack.check_same(self.conf, reservation, values)
+            stack_templates.check_same(self.conf, reservation, values)
 
     def make(
         self,
@@ -155,7 +153,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
     ) -> ReservedResource:
         if 'template' not in values:
             return claimed
-        made = template_stack.create_unfilled(self.cloud.user(context), lease_id, values, claimed)
+        made = stack_templates.create_unfilled(self.cloud.user(context), lease_id, values, claimed)
         lead = datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
         return dataclasses.replace(made, prepare_before=lead)
 
@@ -165,19 +163,19 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
     def _prepare(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         if stack.status == 'DELETE_COMPLETE':
             raise errors.Gone(self.gone)
-        context = context.observe(*end_steps.observe_stack(context, stack))
-        if template_stack.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
+        context = context.observe(*stack_end.observe_stack(context, stack))
+        if stack_templates.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
             return self._fill(context, stack)
         if stack.status == 'DELETE_IN_PROGRESS':
             return _wait_for_deletion(context, stack)
         if stack.in_progress:
             # Not noted as the update that wakes the stack, which is to be asked for at the start.
-            return end_steps.wait_for_action(
+            return stack_end.wait_for_action(
                 context, stack, _FILL, lambda: _request(_WAKE, context, stack)
             )
         if _went_wrong(stack):
             raise exceptions.Permanent(f'Heat could not make the stack: {stack.reason}')
-        if template_stack.FILLED in stack.tags and not _has_asleep(context.conn, stack):
+        if stack_templates.FILLED in stack.tags and not _has_asleep(context.conn, stack):
             raise exceptions.Permanent(
                 'The template has no server and no volume that could be held. With hold start it '
                 'is made at the start.'
@@ -187,9 +185,9 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
     def _fill(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         """Ask for the update that fills a stack; look once more if Heat refuses it."""
         try:
-            template_stack.fill(context.conn, stack, context.reservation)
+            stack_templates.fill(context.conn, stack, context.reservation)
         except errors.Busy:
-            return context.put_off(end_steps.describe_progress(stack))
+            return context.put_off(stack_end.describe_progress(stack))
         except exceptions.Permanent:
             # Heat fills no stack that its user has begun to delete since the look.
             seen = stacks.get(context.conn, stack.id)
@@ -205,17 +203,17 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
     def list_unleased(self) -> Iterable[str]:
         conn = self.cloud.service()
         return (
-            stacks.list_ids(conn, template_stack.UNFILLED) if stacks.HEAT.is_offered(conn) else ()
+            stacks.list_ids(conn, stack_templates.UNFILLED) if stacks.HEAT.is_offered(conn) else ()
         )
 
     def _reserved_since(self, stack: 'Stack') -> datetime.datetime | None:
-        return stack.changed_at if template_stack.is_unfilled(stack) else None
+        return stack.changed_at if stack_templates.is_unfilled(stack) else None
 
     def discard(self, resource_id: str) -> None:
         conn = self.cloud.service()
         with contextlib.suppress(errors.Gone):
             stack = stacks.get(conn, resource_id)
-            if not template_stack.is_unfilled(stack):
+            if not stack_templates.is_unfilled(stack):
                 raise exceptions.Permanent(
                     f'The stack {stack.name} was filled by another update than that of its lease.'
                 )
@@ -226,17 +224,17 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
 
         Their own end actions free what they hold then, unless the stack is to be kept.
         """
-        if other.params.get(parent_stacks.STACK_ID_KEY) != own.resource_id:
+        if other.params.get(prebuilt_plugin.STACK_ID_KEY) != own.resource_id:
             return False
         failures = Progress.load(own.progress, step_context.END, self.now()).failures
         return (
-            failures < end_steps.MAX_TRIES
-            or own.params.get('on_end') in parent_stacks.KEEPING_END_ACTIONS
+            failures < stack_end.MAX_TRIES
+            or own.params.get('on_end') in prebuilt_plugin.KEEPING_END_ACTIONS
         )
 
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         wait = super().start(lease, reservation)
-        if wait is None and parent_stacks.are_all_members_reserved(
+        if wait is None and prebuilt_plugin.are_all_members_reserved(
             step_context.connect_as_owner(self.cloud, lease), lease, reservation
         ):
             # Not a failure: they may all be standby members of groups, which is for Heat to know.
@@ -252,16 +250,16 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
             raise errors.Gone(self.gone)
         if stack.status == 'DELETE_FAILED':
             raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
-        context = context.observe(*end_steps.observe_stack(context, stack))
+        context = context.observe(*stack_end.observe_stack(context, stack))
         if stack.status == 'DELETE_IN_PROGRESS':
             return _wait_for_deletion(context, stack)
         if stack.status == 'UPDATE_COMPLETE' and _was_taken(_WAKE, context, stack):
             return None
-        what = _BEFORE.get(stack.status, _FILL if template_stack.is_unfilled(stack) else _WAKE)
+        what = _BEFORE.get(stack.status, _FILL if stack_templates.is_unfilled(stack) else _WAKE)
         return (_take_over if stack.in_progress else _ask)(what, context, stack)
 
     def _end(self, context: EndContext, stack: 'Stack') -> PollAgain | None:
-        return end_steps.take_end_step(context, stack)
+        return stack_end.take_end_step(context, stack)
 
     def _lost_reason(
         self,
@@ -305,14 +303,14 @@ def _check(context: 'RequestContext', user: 'connections.Connection', stack: 'St
 
 def _wait_for_deletion(context: StepContext, stack: 'Stack') -> PollAgain:
     """Wait for a deletion that a user asked for; ask for it again when it is lost."""
-    return end_steps.wait_for_action(
-        context, stack, 'delete', lambda: end_steps.ask_to_delete(context, stack)
+    return stack_end.wait_for_action(
+        context, stack, 'delete', lambda: stack_end.ask_to_delete(context, stack)
     )
 
 
 def _take_over(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
     """Wait for what Heat does; ask for something once more when that is lost."""
-    return end_steps.wait_for_action(context, stack, what, lambda: _request(what, context, stack))
+    return stack_end.wait_for_action(context, stack, what, lambda: _request(what, context, stack))
 
 
 def _intention(what: str, stack: 'Stack | None' = None) -> str:
@@ -341,7 +339,7 @@ def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
     try:
         _request(what, context, stack)
     except errors.Busy:
-        return context.note(None).put_off(end_steps.describe_progress(stack))
+        return context.note(None).put_off(stack_end.describe_progress(stack))
     except errors.Refused:
         raise
     except exceptions.Permanent as exc:
@@ -353,7 +351,7 @@ def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
 def _request(what: str, context: StepContext, stack: 'Stack') -> None:
     try:
         if what == _FILL:
-            template_stack.fill(context.conn, stack, context.reservation)
+            stack_templates.fill(context.conn, stack, context.reservation)
         elif what == _WAKE:
             stacks.update_existing(context.conn, stack)
         else:
@@ -368,5 +366,5 @@ def _went_wrong(stack: 'Stack') -> bool:
 
 
 def _has_asleep(conn: 'connections.Connection', stack: 'Stack') -> bool:
-    waiting = parent_stacks.list_reserved_members(conn, all_projects=False)
+    waiting = prebuilt_plugin.list_reserved_members(conn, all_projects=False)
     return not waiting.isdisjoint(stacks.list_physical_ids(conn, stack))

@@ -17,9 +17,8 @@ from oslo_log import log
 
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import resource_spec
+from climate_core.plugins import pool_capacity, provisioned_plugin, server_spec
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.server import host_capacity, specification
 from climate_core.plugins.step_context import (
     RepairStep,
     StepContext,
@@ -323,9 +322,11 @@ def _describe_shortage(context: StepContext, told: str) -> str:
     """Return which capacity the hosts lack, if Nova found no host: Nova does not report it."""
     if _NO_HOST not in told:
         return ''
-    wanted = resource_spec.merge_spec(context.lease, context.reservation, specification.SPEC_KEY)
+    wanted = provisioned_plugin.merge_spec(
+        context.lease, context.reservation, server_spec.SPEC_KEY
+    )
     try:
-        found = host_capacity.describe_shortage(context.service, wanted)
+        found = pool_capacity.describe_shortage(context.service, wanted)
     except errors.EXPECTED as exc:
         LOG.info('What there is too little of for %s is not known: %s', wanted['name'], exc)
         return ''
@@ -334,7 +335,7 @@ def _describe_shortage(context: StepContext, told: str) -> str:
 
 def describe_build_failure(reservation: 'Reservation', reason: str) -> str:
     """Return which server could not be created, and why."""
-    name = reservation.params[specification.SPEC_KEY]['name']
+    name = reservation.params[server_spec.SPEC_KEY]['name']
     held = reservation.amounts
     size = f'{held.get("vcpus", 0)} VCPUs, {held.get("memory_mb", 0)} MB of memory'
     if held.get('disk_gb'):

@@ -14,11 +14,7 @@ from typing import Final
 
 from climate_common import words
 from climate_core.concurrency import SearchBudget
-from climate_core.plugins.common_pool.server_placement import (
-    FreeCapacity,
-    RunningServer,
-    TargetHost,
-)
+from climate_core.plugins.server_placement import FreeCapacity, RunningServer, TargetHost
 
 #: Maximum number of checks of servers and hosts in a search for windows: a second or two.
 MAX_SEARCH_STEPS: Final = 300_000

@@ -18,20 +18,14 @@ from typing import TYPE_CHECKING, Any, Final
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_common import amounts, hints, limits, resource_types
+from climate_common import hints, limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers, volumes
 from climate_core.conf import cloud as cloud_conf
-from climate_core.plugins import (
-    parent_stacks,
-    prebuilt_plugin,
-    provisioned_plugin,
-    resource_spec,
-)
+from climate_core.plugins import prebuilt_plugin, provisioned_plugin, volume_end, volume_recovery
 from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
 from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
-from climate_core.plugins.volume import end_steps, task_recovery
-from climate_core.plugins.volume.end_steps import BROKEN, CREATING, RESERVED
+from climate_core.plugins.volume_end import BROKEN, CREATING, RESERVED
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -46,7 +40,7 @@ SPEC_KEY: Final = 'volume'
 _MAX_GIB: Final = 2**31 - 1
 
 #: What a volume is made from: what checks it, and the GiB that it needs.
-_VOLUME_SOURCES: Final[Mapping[str, resource_spec.SourceCheck]] = {
+_VOLUME_SOURCES: Final[Mapping[str, provisioned_plugin.SourceCheck]] = {
     'imageRef': (servers.check_image, servers.image_disk_gb),
     'snapshot_id': (volumes.check_snapshot, operator.itemgetter('size')),
     'source_volid': (volumes.check, operator.itemgetter('size')),
@@ -58,27 +52,27 @@ SPEC_SCHEMA: Final[Mapping[str, Any]] = {
         'description': 'What volumes are made from for the lease, as POST /volumes of Cinder '
         'takes it, in place of resource_id. Each of them becomes a reservation.',
         'properties': {
-            'name': {**limits.NAME_SCHEMA, **resource_spec.NAME_DESCRIPTION},
+            'name': {**limits.NAME_SCHEMA, **provisioned_plugin.NAME_DESCRIPTION},
             'size': {
                 'type': 'integer',
                 'minimum': 1,
                 'maximum': _MAX_GIB,
                 'description': 'In GiB, of each of them.',
             },
-            'count': resource_spec.COUNT_SCHEMA,
-            'description': resource_spec.STORED_TEXT_SCHEMA,
+            'count': provisioned_plugin.COUNT_SCHEMA,
+            'description': provisioned_plugin.STORED_TEXT_SCHEMA,
             'volume_type': {**limits.NAME_SCHEMA, 'description': 'Its name or its id.'},
-            'imageRef': resource_spec.UUID_SCHEMA,
-            'snapshot_id': resource_spec.UUID_SCHEMA,
-            'source_volid': resource_spec.UUID_SCHEMA,
+            'imageRef': provisioned_plugin.UUID_SCHEMA,
+            'snapshot_id': provisioned_plugin.UUID_SCHEMA,
+            'source_volid': provisioned_plugin.UUID_SCHEMA,
             'availability_zone': limits.NAME_SCHEMA,
             # Cinder takes 128, of which one is ours.
-            'metadata': resource_spec.metadata_schema(127, limits.VOLUME_KEY_PATTERN),
+            'metadata': provisioned_plugin.metadata_schema(127, limits.VOLUME_KEY_PATTERN),
         },
         'required': ['name', 'size'],
         'additionalProperties': False,
     },
-    **resource_spec.made_for_schema('Cinder', SPEC_KEY),
+    **provisioned_plugin.made_for_schema('Cinder', SPEC_KEY),
 }
 
 
@@ -115,15 +109,17 @@ def reserve_volumes(
                 f'{SPEC_KEY}.size: must be at least {least} (GiB), which {name} needs.',
                 field=f'{SPEC_KEY}.size',
             )
-    return resource_spec.reserve_group(SPEC_KEY, wanted, params, amounts.of_volume(wanted['size']))
+    return provisioned_plugin.reserve_group(
+        SPEC_KEY, wanted, params, resource_types.volume_amounts(wanted['size'])
+    )
 
 
 def build_request(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
     """Return what Cinder is to make a volume from.
 
-    :raises climate_core.exceptions.Transient: see :func:`.resource_spec.read_unsealed_spec`
+    :raises climate_core.exceptions.Transient: see :func:`.provisioned_plugin.read_unsealed_spec`
     """
-    kept = resource_spec.read_unsealed_spec(lease, reservation, SPEC_KEY)
+    kept = provisioned_plugin.read_unsealed_spec(lease, reservation, SPEC_KEY)
     return {**kept, 'metadata': {**kept.get('metadata', {}), hints.MADE_FOR: reservation.id}}
 
 
@@ -142,7 +138,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     description = 'A volume that waits in the status lease-reserved and is made with its lease.'
     options = (
         prebuilt_plugin.on_end_option(
-            end_steps.END_ACTIONS, 'volume', 'A volume whose lease never started'
+            volume_end.END_ACTIONS, 'volume', 'A volume whose lease never started'
         ),
         prebuilt_plugin.first_poll_option('Cinder', 'cinder_notifications'),
         cfg.StrOpt(
@@ -158,13 +154,13 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
             help='Seconds before the start of a lease of the kind scheduled at which its volumes '
             'are made, so that they can be created in time.',
         ),
-        *task_recovery.RECOVERY_OPTIONS,
+        *volume_recovery.RECOVERY_OPTIONS,
     )
     schema = {
         **SPEC_SCHEMA,
-        **prebuilt_plugin.end_action_schema(end_steps.END_ACTIONS),
-        **parent_stacks.STACK_ID_SCHEMA,
-        **provisioned_plugin.amounts_schema(*amounts.VOLUME_UNITS),
+        **prebuilt_plugin.end_action_schema(volume_end.END_ACTIONS),
+        **prebuilt_plugin.STACK_ID_SCHEMA,
+        **provisioned_plugin.amounts_schema(*resource_types.VOLUME_UNITS),
     }
     key = SPEC_KEY
     waiting = RESERVED
@@ -219,14 +215,14 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
             raise exceptions.Permanent(self._failed(context.reservation, 'it is being deleted.'))
         if status != 'creating':
             return None
-        command = task_recovery.delete_command(volume_id)
+        command = volume_recovery.delete_command(volume_id)
         minutes = context.options.lost_build_minutes
         return self._wait_for_build(context, 'The volume has been creating', minutes, command)
 
     def _delete_lost(self, context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
         own = dataclasses.replace(context.reservation, resource_id=volume['id'])
         context = dataclasses.replace(context, reservation=own)
-        return task_recovery.delete_unmade(
+        return volume_recovery.delete_unmade(
             context.observe(volume['status'], volume.get('updated_at')), volume
         )
 
@@ -254,7 +250,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
 
     @staticmethod
     def _amounts(volume: Mapping[str, Any]) -> dict[str, int]:
-        return amounts.of_volume(int(volume['size']))
+        return resource_types.volume_amounts(int(volume['size']))
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
         """Block only what uses the volume, as far as that is known."""
@@ -265,7 +261,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         status = volume['status']
         context = context.observe(status, volume.get('updated_at'))
         if status in CREATING:
-            return task_recovery.wait_for_creation(context, volume)
+            return volume_recovery.wait_for_creation(context, volume)
         if status in (RESERVED, *BROKEN):
             return self._ask_to_wake(context, status)
         if status in _DELETING:
@@ -296,7 +292,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         usual = 'detach' if context.on_end == 'snapshot' else context.options.on_end
         context, instead = self._replace_rejected_end(context, usual)
         try:
-            wait = end_steps.take_end_step(context, volume)
+            wait = volume_end.take_end_step(context, volume)
         except errors.Refused as exc:
             # Not of a 400, with which Cinder answers if only the state does not allow it now.
             if instead is None:

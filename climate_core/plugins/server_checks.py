@@ -15,7 +15,7 @@ from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.cloud import errors, neutron, servers, volumes
-from climate_core.plugins import resource_spec
+from climate_core.plugins import provisioned_plugin
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -24,7 +24,7 @@ BLOCK_DEVICES_KEY: Final = 'block_device_mapping_v2'
 #: The property of an image with block devices of its own, one of which may be the root disk.
 _IMAGE_DEVICES_KEY: Final = 'block_device_mapping'
 #: By its source_type: what checks the uuid of a block device, and the GiB that its volume needs.
-_DEVICE_SOURCES: Final[Mapping[str, resource_spec.SourceCheck]] = {
+_DEVICE_SOURCES: Final[Mapping[str, provisioned_plugin.SourceCheck]] = {
     'image': (servers.check_image, servers.image_disk_gb),
     'snapshot': (volumes.check_snapshot, operator.itemgetter('size')),
     'volume': (volumes.check, lambda _: 0),
@@ -215,9 +215,6 @@ def _raise_first(field: str, faults: Iterable[tuple[bool, str, str]]) -> None:
         if is_wrong:
             raise exceptions.BadRequest(f'{field}.{name}: {said}.', field=f'{field}.{name}')
 
-
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
 
 NETWORKS_KEY: Final = 'networks'
 EXTERNAL_NETWORKS_OPTION: Final = cfg.BoolOpt(

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the specification of servers that are created for a lease, as POST /servers takes it.
 
-Each server is a reservation, see :mod:`climate_core.plugins.resource_spec`. Secrets are sealed
-with a key of the operator, and only the first of several servers stores them. Facts: Compute API
-reference, ``POST /servers`` at microversion 2.90.
+Each server is a reservation, see :mod:`climate_core.plugins.provisioned_plugin`. Secrets are
+sealed with a key of the operator, and only the first of several servers stores them.
+Facts: Compute API reference, ``POST /servers`` at microversion 2.90.
 """
 
 import dataclasses
@@ -11,13 +11,12 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from climate_common import amounts, limits, sealing
+from climate_common import limits, resource_types, sealing
 from climate_core import exceptions
 from climate_core.cloud import errors, flavors, neutron, servers
 from climate_core.lease import model
-from climate_core.plugins import resource_spec
+from climate_core.plugins import pool_capacity, provisioned_plugin, server_checks
 from climate_core.plugins.base import ReservedResource
-from climate_core.plugins.server import host_capacity, spec_checks
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -29,14 +28,14 @@ LOG = logging.getLogger(__name__)
 SPEC_KEY: Final = 'server'
 #: What nova-scheduler is told of the servers.
 HINTS_KEY: Final = 'scheduler_hints'
-_NETWORKS: Final = f'{SPEC_KEY}.{spec_checks.NETWORKS_KEY}'
+_NETWORKS: Final = f'{SPEC_KEY}.{server_checks.NETWORKS_KEY}'
 _ZONE: Final = f'{SPEC_KEY}.availability_zone'
 #: Nova's own (nova/db/constants.py MAX_INT).
 _MAX_INTEGER: Final = 2**31 - 1
 _SECRET_FIELDS: Final = ('adminPass', 'user_data')
 
-_TEXT_SCHEMA: Final = resource_spec.TEXT_SCHEMA
-_UUID_SCHEMA: Final = resource_spec.UUID_SCHEMA
+_TEXT_SCHEMA: Final = provisioned_plugin.TEXT_SCHEMA
+_UUID_SCHEMA: Final = provisioned_plugin.UUID_SCHEMA
 _SERVERS_SCHEMA: Final = {
     **_UUID_SCHEMA,
     'type': ['array', 'string'],
@@ -104,27 +103,27 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'description': 'What servers are made from for the lease, as POST /servers of Nova takes '
         'it, in place of resource_id. Each of them becomes a reservation.',
         'properties': {
-            'name': {**resource_spec.PRINTABLE_SCHEMA, **resource_spec.NAME_DESCRIPTION},
-            'flavorRef': resource_spec.PRINTABLE_SCHEMA,
+            'name': {**provisioned_plugin.PRINTABLE_SCHEMA, **provisioned_plugin.NAME_DESCRIPTION},
+            'flavorRef': provisioned_plugin.PRINTABLE_SCHEMA,
             'imageRef': {
                 **_UUID_SCHEMA,
                 'description': 'Not needed with block_device_mapping_v2.',
             },
-            'count': resource_spec.COUNT_SCHEMA,
-            spec_checks.NETWORKS_KEY: {
+            'count': provisioned_plugin.COUNT_SCHEMA,
+            server_checks.NETWORKS_KEY: {
                 'type': ['array', 'string'],
                 'items': _NETWORK_SCHEMA,
                 'maxItems': 64,
                 'pattern': limits.json_pattern('(auto|none)'),
                 'description': 'A list of networks and ports, or auto (the default) or none.',
             },
-            'key_name': resource_spec.PRINTABLE_SCHEMA,
+            'key_name': provisioned_plugin.PRINTABLE_SCHEMA,
             'security_groups': {
                 'type': 'array',
                 'maxItems': 64,
                 'items': {
                     'type': 'object',
-                    'properties': {'name': resource_spec.PRINTABLE_SCHEMA},
+                    'properties': {'name': provisioned_plugin.PRINTABLE_SCHEMA},
                     'required': ['name'],
                     'additionalProperties': False,
                 },
@@ -137,13 +136,13 @@ SCHEMA: Final[Mapping[str, Any]] = {
                 'description': 'In base64. It is sealed until the server is made, and not shown.',
             },
             'adminPass': {**_TEXT_SCHEMA, 'writeOnly': True, 'description': 'The same.'},
-            'metadata': resource_spec.metadata_schema(128, limits.SERVER_KEY_PATTERN),
+            'metadata': provisioned_plugin.metadata_schema(128, limits.SERVER_KEY_PATTERN),
             'availability_zone': {
-                **resource_spec.PRINTABLE_SCHEMA,
+                **provisioned_plugin.PRINTABLE_SCHEMA,
                 'description': 'Its name, without a host.',
             },
             'config_drive': {'type': 'boolean'},
-            spec_checks.BLOCK_DEVICES_KEY: {
+            server_checks.BLOCK_DEVICES_KEY: {
                 'type': 'array',
                 'maxItems': 64,
                 'items': _DISK_SCHEMA,
@@ -165,7 +164,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'required': ['name', 'flavorRef'],
         'additionalProperties': False,
     },
-    **resource_spec.made_for_schema('Nova', SPEC_KEY),
+    **provisioned_plugin.made_for_schema('Nova', SPEC_KEY),
 }
 
 
@@ -184,7 +183,7 @@ def reserve_servers(
     :param wanted: the ``server`` of the request
     :param params: what each reservation stores besides
     :param keys: those of the operator, with which secrets are sealed
-    :param allows_external: see :data:`.spec_checks.EXTERNAL_NETWORKS_OPTION`
+    :param allows_external: see :data:`.server_checks.EXTERNAL_NETWORKS_OPTION`
     :raises climate_core.exceptions.ClimateError: something of it does not exist, or cannot be
         stored; naming the field
     """
@@ -199,8 +198,8 @@ def reserve_servers(
         )
     if 'extra_specs' not in flavor:
         flavor = flavors.get(service, wanted['flavorRef'])
-    kept = {**params, model.NEEDS: host_capacity.describe_needs(flavor, wanted)}
-    claimed = resource_spec.reserve_group(SPEC_KEY, wanted, kept, held, hidden=_SECRET_FIELDS)
+    kept = {**params, model.NEEDS: pool_capacity.describe_needs(flavor, wanted)}
+    claimed = provisioned_plugin.reserve_group(SPEC_KEY, wanted, kept, held, hidden=_SECRET_FIELDS)
     if not secrets:
         return claimed
     sealed = sealing.seal(secrets, keys, model.secrets_owner(lease_id, claimed.params))
@@ -217,16 +216,16 @@ def _check(
     if 'imageRef' in wanted:
         with errors.for_user(f'{SPEC_KEY}.imageRef'):
             image = servers.check_image(conn, wanted['imageRef'])
-    elif not wanted.get(spec_checks.BLOCK_DEVICES_KEY):
+    elif not wanted.get(server_checks.BLOCK_DEVICES_KEY):
         raise exceptions.BadRequest(
             'It is needed: the id of an image, if there is no block_device_mapping_v2.',
             field=f'{SPEC_KEY}.imageRef',
         )
-    image = spec_checks.check_block_devices(
-        conn, wanted, flavor, image, f'{SPEC_KEY}.{spec_checks.BLOCK_DEVICES_KEY}'
+    image = server_checks.check_block_devices(
+        conn, wanted, flavor, image, f'{SPEC_KEY}.{server_checks.BLOCK_DEVICES_KEY}'
     )
     if image is not None:
-        _check_fits(flavor, image, spec_checks.has_disk_on_host(wanted))
+        _check_fits(flavor, image, server_checks.has_disk_on_host(wanted))
     if 'key_name' in wanted:
         with errors.for_user(f'{SPEC_KEY}.key_name'):
             servers.check_key(conn, wanted['key_name'])
@@ -240,13 +239,13 @@ def _check(
     for field, server_id in _servers_of_hints(wanted.get(HINTS_KEY, {})):
         with errors.for_user(field):
             servers.check(conn, server_id)
-    spec_checks.check_networks(conn, wanted, _NETWORKS, allows_external)
+    server_checks.check_networks(conn, wanted, _NETWORKS, allows_external)
     return flavor
 
 
 def list_ports(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the field and the id of each port."""
-    return spec_checks.list_ports(wanted, _NETWORKS)
+    return server_checks.list_ports(wanted, _NETWORKS)
 
 
 def check_now(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> None:
@@ -257,7 +256,7 @@ def check_now(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> None
     if 'availability_zone' in wanted:
         with errors.for_user(_ZONE):
             servers.NOVA.check_zone(conn, wanted['availability_zone'], is_available=True)
-    spec_checks.check_ports_free(conn, wanted, _NETWORKS)
+    server_checks.check_ports_free(conn, wanted, _NETWORKS)
 
 
 def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host: bool) -> None:
@@ -310,7 +309,9 @@ def _servers_of_hints(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _amounts(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, int]:
     ephemeral = flavor['OS-FLV-EXT-DATA:ephemeral']
     sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], ephemeral)
-    return amounts.of_server(*sizes, boots_from_volume=host_capacity.boots_from_volume(wanted))
+    return resource_types.server_amounts(
+        *sizes, boots_from_volume=pool_capacity.boots_from_volume(wanted)
+    )
 
 
 def build_request(
@@ -321,7 +322,10 @@ def build_request(
     :raises climate_core.exceptions.Transient: no key of the operator opens what is sealed, or the
         metadata; the operator can add it
     """
-    kept = {'networks': 'auto', **resource_spec.read_unsealed_spec(lease, reservation, SPEC_KEY)}
+    kept = {
+        'networks': 'auto',
+        **provisioned_plugin.read_unsealed_spec(lease, reservation, SPEC_KEY),
+    }
     told = kept.pop(HINTS_KEY, {})
     for each in lease.reservations:
         if each.group == reservation.group and model.SEALED in each.params:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``virtual:instance``: a server that Nova built in the state RESERVED.
 
-Nova has picked the host and holds the capacity already; here the server is woken at the start of
-the lease and its end action is done at the end. Where a request says what servers are to be made,
-each is made as such a server before that, see :mod:`climate_core.plugins.provisioned_plugin`.
+Nova has picked the host and holds the capacity already; here the server is started at the start of
+the lease and its end action is done at the end. Where a request specifies servers, each is created
+as such a server before that, see :mod:`climate_core.plugins.provisioned_plugin`.
 """
 
 import contextlib
@@ -14,25 +14,28 @@ from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
-from climate_common import amounts, limits, resource_types
+from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.conf import cloud as cloud_conf
 from climate_core.conf import secrets
 from climate_core.plugins import (
-    parent_stacks,
     prebuilt_plugin,
     provisioned_plugin,
+    server_checks,
+    server_end,
+    server_recovery,
+    server_spec,
     step_context,
 )
-from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
-from climate_core.plugins.capabilities import Evacuable, FastStarting, Lockable, UserOfResources
-from climate_core.plugins.server import (
-    end_steps,
-    shelving,
-    spec_checks,
-    specification,
-    task_recovery,
+from climate_core.plugins.base import (
+    Evacuable,
+    FastStarting,
+    Lockable,
+    NotificationSource,
+    PollAgain,
+    ReservedResource,
+    UserOfResources,
 )
 from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
 
@@ -64,7 +67,7 @@ class ServerPlugin(
     description = 'A server that waits in the state RESERVED and starts with its lease.'
     options = (
         prebuilt_plugin.on_end_option(
-            end_steps.END_ACTIONS, 'server', 'A server that never started'
+            server_end.END_ACTIONS, 'server', 'A server that never started'
         ),
         prebuilt_plugin.first_poll_option('Nova', 'nova_notifications'),
         cfg.StrOpt(
@@ -80,16 +83,16 @@ class ServerPlugin(
             'are made, so that they can be woken in time.',
         ),
         secrets.KEYS,
-        spec_checks.EXTERNAL_NETWORKS_OPTION,
-        *task_recovery.RECOVERY_OPTIONS,
+        server_checks.EXTERNAL_NETWORKS_OPTION,
+        *server_recovery.RECOVERY_OPTIONS,
     )
     schema = {
-        **specification.SCHEMA,
-        **prebuilt_plugin.end_action_schema(end_steps.END_ACTIONS),
-        **parent_stacks.STACK_ID_SCHEMA,
-        **provisioned_plugin.amounts_schema(*amounts.SERVER_UNITS),
+        **server_spec.SCHEMA,
+        **prebuilt_plugin.end_action_schema(server_end.END_ACTIONS),
+        **prebuilt_plugin.STACK_ID_SCHEMA,
+        **provisioned_plugin.amounts_schema(*resource_types.SERVER_UNITS),
     }
-    key = specification.SPEC_KEY
+    key = server_spec.SPEC_KEY
     waiting = _RESERVED
     rank = 20
     calls = servers
@@ -128,47 +131,47 @@ class ServerPlugin(
         params: Mapping[str, Any],
     ) -> ReservedResource:
         options = self.conf[self.resource_type]
-        return specification.reserve_servers(
+        return server_spec.reserve_servers(
             self.cloud.user(context),
             self.cloud.service(),
             lease_id,
             wanted,
             params,
             options.secret_keys,
-            options[spec_checks.EXTERNAL_NETWORKS_OPTION.name],
+            options[server_checks.EXTERNAL_NETWORKS_OPTION.name],
         )
 
     def list_exclusive(self, values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-        return specification.list_ports(values.get(self.key, {}))
+        return server_spec.list_ports(values.get(self.key, {}))
 
     def check_now(self, context: 'RequestContext', values: Mapping[str, Any]) -> None:
         if self.key in values:
-            specification.check_now(self.cloud.user(context), values[self.key])
+            server_spec.check_now(self.cloud.user(context), values[self.key])
 
     def _find(
         self, conn: 'connections.Connection', reservation: 'Reservation', all_projects: bool
     ) -> Iterator[str]:
-        return servers.find_by_tag(conn, specification.reservation_tag(reservation), all_projects)
+        return servers.find_by_tag(conn, server_spec.reservation_tag(reservation), all_projects)
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
         keys = context.options.secret_keys
-        wanted, told = specification.build_request(context.lease, context.reservation, keys)
+        wanted, told = server_spec.build_request(context.lease, context.reservation, keys)
         return servers.create(context.conn, wanted, {**told, **asked_by})
 
     def _watch(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain | None:
         context = context.observe(server['status'], server.get('OS-EXT-STS:task_state'))
-        doing = task_recovery.check_build(context, server)
-        if doing and task_recovery.is_build_unstarted(server):
+        doing = server_recovery.check_build(context, server)
+        if doing and server_recovery.is_build_unstarted(server):
             command = f'openstack server delete {context.resource_id}'
             minutes = context.options.lost_build_minutes
             return self._wait_for_build(context, doing, minutes, command)
         return context.wait(doing) if doing else None
 
     def _delete_lost(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain:
-        return task_recovery.delete_unbuilt(context, server)
+        return server_recovery.delete_unbuilt(context, server)
 
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
-        return task_recovery.describe_build_failure(reservation, reason)
+        return server_recovery.describe_build_failure(reservation, reason)
 
     def _read_reservable(
         self, context: 'RequestContext', resource_id: str
@@ -207,7 +210,7 @@ class ServerPlugin(
     def _amounts(server: Mapping[str, Any]) -> dict[str, int]:
         flavor = server['flavor']
         sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], flavor['ephemeral'])
-        return amounts.of_server(*sizes, boots_from_volume=not server.get('image'))
+        return resource_types.server_amounts(*sizes, boots_from_volume=not server.get('image'))
 
     def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         kept = Progress.load(reservation.progress, START, self.now())
@@ -236,17 +239,17 @@ class ServerPlugin(
         if status in _GONE:
             raise errors.Gone(self.gone)
         if status == _RESERVED and task == _SENT:
-            return task_recovery.repeat_wake_up(context)
+            return server_recovery.repeat_wake_up(context)
         is_busy = status in _UNSETTLED or (status == _RESERVED and task)
-        if is_busy or task_recovery.is_deleting(server):
+        if is_busy or server_recovery.is_deleting(server):
             # Nova gives up a build itself before ([DEFAULT] instance_build_timeout).
-            return task_recovery.wait_at_start(context, server)
+            return server_recovery.wait_at_start(context, server)
         if status == _RESERVED:
             return self._ask_to_wake(context, server)
-        if status in shelving.SHELVED and context.lease.preemptible:
-            return shelving.unshelve(context, server)
+        if status in server_end.SHELVED and context.lease.preemptible:
+            return server_end.unshelve(context, server)
         if status == 'ERROR':
-            lost = context.progress.asked == task_recovery.ABANDONED_START
+            lost = context.progress.asked == server_recovery.ABANDONED_START
             why = 'its start was lost, and its state was reset.' if lost else _fault(server)
             raise exceptions.Permanent(f'The server is in ERROR: {why}')
         return None
@@ -258,7 +261,7 @@ class ServerPlugin(
         server = servers.get(
             step_context.connect_as_owner(self.cloud, lease), reservation.resource_id
         )
-        return server['status'] == 'ACTIVE' and not task_recovery.is_deleting(server)
+        return server['status'] == 'ACTIVE' and not server_recovery.is_deleting(server)
 
     def _ask_to_wake(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain:
         try:
@@ -278,9 +281,11 @@ class ServerPlugin(
     def _end(self, context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
         context, instead = self._replace_rejected_end(context, context.options.on_end)
         try:
-            wait = shelving.keep_shelved(context, server)
+            wait = server_end.keep_shelved(context, server)
             if wait is None:
-                wait = end_steps.take_end_step(context, shelving.ensure_unlocked(context, server))
+                wait = server_end.take_end_step(
+                    context, server_end.ensure_unlocked(context, server)
+                )
         except exceptions.PluginFailure as exc:
             kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
             if isinstance(exc, errors.Rejected | errors.Refused) and instead is None:
@@ -314,15 +319,15 @@ class ServerPlugin(
         return is_network or other.resource_id in (kept.uses or ())
 
     def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        return self._free(shelving.shelve_and_lock, lease, reservation)
+        return self._free(server_end.shelve_and_lock, lease, reservation)
 
     def list_locked(self) -> Iterable[str]:
-        return shelving.list_locked(self.cloud.service())
+        return server_end.list_locked(self.cloud.service())
 
     def unlock(
         self, resource_id: str, lease_id: str | None = None, may_sleep: bool = True
     ) -> bool:
-        return shelving.release_lock(self.cloud.service(), resource_id, lease_id, may_sleep)
+        return server_end.release_lock(self.cloud.service(), resource_id, lease_id, may_sleep)
 
     def _lost_reason(
         self,
@@ -344,7 +349,7 @@ class ServerPlugin(
         return servers.list_ids(self.cloud.service(), status=_RESERVED)
 
     def _reserved_since(self, server: Mapping[str, Any]) -> datetime.datetime | None:
-        if server['status'] != _RESERVED or task_recovery.is_deleting(server):
+        if server['status'] != _RESERVED or server_recovery.is_deleting(server):
             return None
         return datetime.datetime.fromisoformat(server.get('updated') or server['created'])
 

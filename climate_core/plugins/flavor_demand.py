@@ -10,15 +10,15 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from climate_common import amounts, limits
+from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import flavors
 
 #: Resource classes -> the names of amounts that the calendar has for them; others keep theirs.
 _AMOUNT_NAMES: Final = {
-    'VCPU': amounts.VCPUS,
-    'MEMORY_MB': amounts.MEMORY_MB,
-    'DISK_GB': amounts.DISK_GB,
+    'VCPU': resource_types.VCPUS,
+    'MEMORY_MB': resource_types.MEMORY_MB,
+    'DISK_GB': resource_types.DISK_GB,
 }
 _EXTRA_SPEC: Final = re.compile(r'(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)')
 _TRAIT: Final = re.compile(limits.TRAIT_PATTERN)

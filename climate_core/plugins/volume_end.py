@@ -15,9 +15,9 @@ from climate_core import exceptions
 from climate_core.cloud import errors, servers, volumes
 from climate_core.cloud.services import Copy
 from climate_core.cloud.volumes import CopyKind
+from climate_core.plugins import volume_recovery
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.step_context import EndContext, EndStep, keep_resource, require_operator
-from climate_core.plugins.volume import task_recovery
 
 LOG = log.getLogger(__name__)
 
@@ -78,14 +78,14 @@ _broken = require_operator(
 def _cancel_transfer(context: EndContext, volume: Volume) -> PollAgain:
     """Take back a transfer that is not accepted; Cinder deletes no volume that is offered."""
     volumes.cancel_transfers(context.conn, context.resource_id, context.as_service)
-    return task_recovery.leave_unused(context, volume)
+    return volume_recovery.leave_unused(context, volume)
 
 
 def _detach(context: EndContext, volume: Volume) -> PollAgain:
     """Take the volume from one server; Cinder takes a shared one from one after the other."""
     found = volumes.list_attachments(context.conn, context.resource_id, context.as_service)
     if not found:
-        return task_recovery.leave_unused(context, volume)
+        return volume_recovery.leave_unused(context, volume)
     first = min(found, key=lambda attachment: str(attachment['id']))
     return context.once(
         f'detach {first["id"]}',
@@ -125,7 +125,7 @@ def _attaching(context: EndContext, volume: Volume) -> PollAgain:
     It has no record of its own, only this status (cinder/volume/api.py API.reserve_volume).
     """
     found = volumes.list_attachments(context.conn, context.resource_id, context.as_service)
-    return (task_recovery.wait_for_detachment if found else task_recovery.unreserve)(
+    return (volume_recovery.wait_for_detachment if found else volume_recovery.unreserve)(
         context, volume
     )
 
@@ -173,7 +173,7 @@ def _incomplete(context: EndContext, volume: Volume, kind: CopyKind, copy: Copy)
             f'The {kind} {copy.id} of the volume failed and cannot be deleted. An administrator '
             'must do it.'
         )
-    return task_recovery.wait_for_copy(context, volume, kind, copy)
+    return volume_recovery.wait_for_copy(context, volume, kind, copy)
 
 
 def _backing_up(context: EndContext, volume: Volume) -> PollAgain:
@@ -181,19 +181,19 @@ def _backing_up(context: EndContext, volume: Volume) -> PollAgain:
     conn, volume_id, key = context.conn, context.resource_id, context.reservation.id
     found = volumes.find_copy(conn, CopyKind.BACKUP, volume_id, key, context.as_service)
     if found and found.status == 'creating':
-        return task_recovery.wait_for_copy(context, volume, CopyKind.BACKUP, found)
-    return task_recovery.wait_for_work(context, volume)
+        return volume_recovery.wait_for_copy(context, volume, CopyKind.BACKUP, found)
+    return volume_recovery.wait_for_work(context, volume)
 
 
 #: Statuses that lead to another one, whatever the end action is. A server has a volume that is
 #: ``reserved`` while it is shelved, or about to attach it.
 _COMMON: Mapping[str, EndStep] = {
-    **dict.fromkeys(task_recovery.WORK_STATUSES, task_recovery.wait_for_work),
-    'creating': task_recovery.wait_for_cancelled_creation,
-    'downloading': task_recovery.wait_for_cancelled_creation,
-    'deleting': task_recovery.wait_for_deletion,
+    **dict.fromkeys(volume_recovery.WORK_STATUSES, volume_recovery.wait_for_work),
+    'creating': volume_recovery.wait_for_cancelled_creation,
+    'downloading': volume_recovery.wait_for_cancelled_creation,
+    'deleting': volume_recovery.wait_for_deletion,
     'attaching': _attaching,
-    'detaching': task_recovery.wait_for_detachment,
+    'detaching': volume_recovery.wait_for_detachment,
     'in-use': _detach,
     'reserved': _detach,
     'maintenance': require_operator(
@@ -242,8 +242,8 @@ STEPS: Mapping[str, Mapping[str, EndStep]] = {
 
 #: What is on its way, also by us: a standby member of a stack that was kept is deleted.
 _NOTHING: Mapping[str, EndStep] = {
-    **dict.fromkeys(CREATING, task_recovery.wait_for_cancelled_creation),
-    'deleting': task_recovery.wait_for_deletion,
+    **dict.fromkeys(CREATING, volume_recovery.wait_for_cancelled_creation),
+    'deleting': volume_recovery.wait_for_deletion,
 }
 
 
@@ -258,7 +258,7 @@ def take_end_step(context: EndContext, volume: Volume) -> PollAgain | None:
         return step(context, volume)
     except errors.Gone:
         # Something beside the volume is gone: the next look shows what that means.
-        return task_recovery.wait_for_unknown_work(context, volume)
+        return volume_recovery.wait_for_unknown_work(context, volume)
 
 
 def _step(volume: Volume, on_end: str, has_run: bool) -> EndStep:
@@ -276,4 +276,4 @@ def _step(volume: Volume, on_end: str, has_run: bool) -> EndStep:
         return _NOTHING.get(status, keep_resource)
     if status.startswith('error') and attached:
         return _detach
-    return STEPS[on_end].get(status, task_recovery.wait_for_unknown_work)
+    return STEPS[on_end].get(status, volume_recovery.wait_for_unknown_work)

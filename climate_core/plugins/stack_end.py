@@ -6,7 +6,7 @@ is being deleted by its owner is waited for, too: that frees its members and the
 Snapshots of a stack go with it, so the end action ``snapshot`` keeps the stack, suspended.
 
 Heat suspends no stack of which a resource is broken. After a few tries the stack is left as it is,
-and its servers are suspended one by one, see :mod:`climate_core.plugins.parent_stacks`.
+and its servers are suspended one by one, see :mod:`climate_core.plugins.prebuilt_plugin`.
 
 A stack that was never woken is deleted, whatever its end action is. One whose wake-up failed
 half-way may hold data, so it is ended as asked if a member of it is awake. And one that its user
@@ -22,9 +22,8 @@ from oslo_log import log
 
 from climate_core.cloud import errors, stacks
 from climate_core.lease.events import preparation
-from climate_core.plugins import parent_stacks
+from climate_core.plugins import prebuilt_plugin, stack_templates
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.stack import template_stack
 from climate_core.plugins.step_context import EndContext, RepairStep, StepContext, wait_or_repair
 
 if TYPE_CHECKING:
@@ -98,12 +97,12 @@ def _stays(context: EndContext, stack: 'Stack') -> bool:
     members = {
         each.resource_id
         for each in context.lease.live
-        if each.params.get(parent_stacks.STACK_ID_KEY) == context.resource_id
+        if each.params.get(prebuilt_plugin.STACK_ID_KEY) == context.resource_id
     }
     if not members:
         changing = context.on_end == 'nothing' and stack.status in _UPDATING
-        return changing and not template_stack.is_made(context.reservation)
-    return bool(members - parent_stacks.list_reserved_members(context.conn, context.as_service))
+        return changing and not stack_templates.is_made(context.reservation)
+    return bool(members - prebuilt_plugin.list_reserved_members(context.conn, context.as_service))
 
 
 def _delete(context: EndContext, stack: 'Stack') -> PollAgain:

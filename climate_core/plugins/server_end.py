@@ -1,22 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a reserved server: look at it, take the one step that brings it nearer to its end.
+"""Take the step that brings a reserved server nearer to its end, or to its preemption.
 
 What is done in which status is a table for each end action, :data:`STEPS`. A status that is not in
 the table is a transition to another one, so it is polled again.
+
+The servers of a preempted lease are shelved, and unshelved when it has capacity again. Only a
+server that is shelved and offloaded releases its capacity: the claim of a suspended server stays
+in Placement. A server is shelved with the rights of its owner, who owns the image, and then locked
+with those of the service, so that its owner does not unshelve it. The reason of the lock marks it
+as Climate's for every manager.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from oslo_log import log
 
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import parent_stacks
+from climate_core.plugins import prebuilt_plugin, server_recovery
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.server import task_recovery
-from climate_core.plugins.step_context import EndContext, EndStep, keep_resource, require_operator
+from climate_core.plugins.step_context import (
+    EndContext,
+    EndStep,
+    StepContext,
+    keep_resource,
+    require_operator,
+    wait_for_operator,
+)
+
+if TYPE_CHECKING:
+    from climate_core.cloud import connections
 
 LOG = log.getLogger(__name__)
 
@@ -47,16 +63,22 @@ Server = Mapping[str, Any]
 
 def _action(name: str) -> EndStep:
     def step(context: EndContext, server: Server) -> PollAgain:
-        return _ask(context, server, name, lambda: servers.act(context.conn, server['id'], name))
+        return _request_action(
+            context, server, name, lambda: servers.act(context.conn, server['id'], name)
+        )
 
     return step
 
 
 def _delete(context: EndContext, server: Server) -> PollAgain:
-    return _ask(context, server, 'delete', lambda: servers.delete(context.conn, server['id']))
+    return _request_action(
+        context, server, 'delete', lambda: servers.delete(context.conn, server['id'])
+    )
 
 
-def _ask(context: EndContext, server: Server, name: str, request: Callable[[], None]) -> PollAgain:
+def _request_action(
+    context: EndContext, server: Server, name: str, request: Callable[[], None]
+) -> PollAgain:
     """Ask for an action; after a while without any effect tell that, and ask again.
 
     nova-compute may fail after nova-api has accepted it: the server is as it was before, or in
@@ -98,13 +120,13 @@ def _shelve(context: EndContext, server: Server) -> PollAgain:
             servers.rename(context.conn, server['id'], name[:_MAX_SHELVED_NAME].rstrip())
         servers.act(context.conn, server['id'], 'shelve')
 
-    return _ask(context, server, 'shelve', request)
+    return _request_action(context, server, 'shelve', request)
 
 
 def _offload(context: EndContext, server: Server) -> PollAgain | None:
     """Offload a shelved server now, as only an administrator may; else Nova does it later."""
     try:
-        return _ask(
+        return _request_action(
             context,
             server,
             'shelveOffload',
@@ -124,7 +146,7 @@ def _image(context: EndContext, server: Server) -> PollAgain:
     if image and image.status == 'deactivated':
         raise exceptions.Transient(_IMAGE_DEACTIVATED.format(image.id))
     if image and image.status != 'queued':
-        return task_recovery.wait_for_image(context, image)
+        return server_recovery.wait_for_image(context, image)
     # No nova-compute uploads an image that stays queued: it stopped on the way. The server has no
     # task any more; that must be so for a while, since the record is there before the task.
     if image and context.age < _UPLOAD_START_SECONDS:
@@ -133,7 +155,7 @@ def _image(context: EndContext, server: Server) -> PollAgain:
         servers.delete_image(context.conn, image.id)
     name = context.prefix + server['name']
     return context.once(
-        task_recovery.IMAGE_REQUEST,
+        server_recovery.IMAGE_REQUEST,
         'Nova could not make the image of the server.',
         lambda: servers.create_image(context.conn, server['id'], name, key),
     )
@@ -143,7 +165,7 @@ def _image(context: EndContext, server: Server) -> PollAgain:
 #: that Nova is about to forget, only then is its host free, and SOFT_DELETED still holds it.
 _DELETED_STEPS: Mapping[str, EndStep] = {
     'SOFT_DELETED': _action('forceDelete'),
-    'DELETED': task_recovery.wait_until_forgotten,
+    'DELETED': server_recovery.wait_until_forgotten,
 }
 #: And for every end action but delete.
 _KEEPING_STEPS: Mapping[str, EndStep] = {
@@ -191,7 +213,7 @@ def observe_server(context: EndContext, server: Server) -> EndContext:
     """Return the same look with a server as Nova shows it."""
     task, moved = server.get('OS-EXT-STS:task_state'), server.get('updated')
     return context.observe(
-        server['status'], task, moved, task_recovery.describe_upload(context, server)
+        server['status'], task, moved, server_recovery.describe_upload(context, server)
     )
 
 
@@ -203,7 +225,7 @@ def take_end_step(context: EndContext, server: Server) -> PollAgain | None:
     if chosen is keep_resource and not _is_returning(context, server):
         return None
     if (task or server['status'] == 'BUILD') and chosen is not _delete:
-        return task_recovery.wait_for_task(context, server)
+        return server_recovery.wait_for_task(context, server)
     if server.get('locked'):
         try:
             return _action('unlock')(context, server)
@@ -232,7 +254,7 @@ def _has_run(context: EndContext, server: Server) -> bool:
     Nova says when it was launched first, also one that Heat woke. That we noted its start is
     believed too, but not of a member of a stack, which Heat may have left asleep.
     """
-    noted = context.has_run and parent_stacks.STACK_ID_KEY not in context.reservation.params
+    noted = context.has_run and prebuilt_plugin.STACK_ID_KEY not in context.reservation.params
     return noted or bool(server.get('OS-SRV-USG:launched_at'))
 
 
@@ -241,13 +263,177 @@ def _choose(server: Server, on_end: str, has_run: bool) -> EndStep:
     if status in _DELETED_STEPS:
         return _DELETED_STEPS[status]
     if server.get('OS-EXT-STS:task_state') == 'deleting':
-        return task_recovery.wait_for_task
+        return server_recovery.wait_for_task
     if status == 'UNKNOWN':
-        return keep_resource if on_end == 'nothing' else task_recovery.wait_for_task
+        return keep_resource if on_end == 'nothing' else server_recovery.wait_for_task
     if status == 'RESERVED' or (status == 'ERROR' and not has_run):
         return _delete
     if on_end == 'nothing':
-        return keep_resource if status != 'BUILD' else task_recovery.wait_for_task
+        return keep_resource if status != 'BUILD' else server_recovery.wait_for_task
     if on_end == 'delete':
         return _delete
-    return STEPS[on_end].get(status, task_recovery.wait_for_task)
+    return STEPS[on_end].get(status, server_recovery.wait_for_task)
+
+
+#: Statuses from which Nova shelves.
+SHELVABLE: Final = frozenset({'ACTIVE', 'SHUTOFF', 'PAUSED', 'SUSPENDED'})
+SHELVED: Final = frozenset({'SHELVED', 'SHELVED_OFFLOADED'})
+_DELETED_STATUSES: Final = frozenset({'DELETED', 'SOFT_DELETED'})
+#: Start of the reason of Climate's locks.
+_LOCK_PREFIX: Final = 'Climate: '
+#: Start of the reason if the lock is of one lease.
+_LEASE_LOCK_PREFIX: Final = _LOCK_PREFIX + 'the preemptible lease {} '
+_PREEMPTED_LOCK_REASON: Final = (
+    _LEASE_LOCK_PREFIX + 'was preempted by another one. The server is unshelved when there '
+    'is room again; to delete it take it out of the lease, or end that.'
+)
+_ENDING_LOCK_REASON: Final = _LEASE_LOCK_PREFIX + 'ends. The server is unlocked in a minute.'
+#: The recorded request while a server is locked because its lease ends.
+_LOCK_REQUEST: Final = 'lock'
+#: Seconds after which no request of Climate to Nova is in progress any more.
+_IN_FLIGHT_SECONDS: Final = 60.0
+
+
+def is_locked_by_climate(server: Mapping[str, Any], lease_id: str | None = None) -> bool:
+    """Return whether a server is locked because its lease, or this lease, was preempted."""
+    reason = str(server.get('locked_reason') or '')
+    begin = _LOCK_PREFIX if lease_id is None else _LEASE_LOCK_PREFIX.format(lease_id)
+    return bool(server.get('locked')) and reason.startswith(begin)
+
+
+def find_obstacle(server: Mapping[str, Any]) -> str | None:
+    """Return why a server cannot be preempted; None if it can."""
+    if server['status'] not in SHELVABLE or server.get('OS-EXT-STS:task_state'):
+        return f'it is {server["status"]}'
+    if server.get(servers.VOLUMES):
+        return 'it has volumes'
+    return None
+
+
+def shelve_and_lock(context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
+    """Take the next step until a server is offloaded; None when it is."""
+    status, task = server['status'], server.get('OS-EXT-STS:task_state')
+    if status in _DELETED_STATUSES:
+        return None
+    if status not in SHELVED:
+        unlocked_server = ensure_unlocked(context, server)
+        return take_end_step(context.with_on_end('shelve'), unlocked_server) or context.wait()
+    if not is_locked_by_climate(server):
+        _lock(context)
+        return context.wait()
+    if status == 'SHELVED_OFFLOADED' and task is None:
+        return None
+    wait = take_end_step(context.with_on_end('shelve'), {**server, 'locked': False})
+    return wait or _wait_until_off(observe_server(context, server), server)
+
+
+def unshelve(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
+    """Take the next step to unshelve a server.
+
+    A server for which Nova finds no host is locked again until the next try.
+    """
+    task = server.get('OS-EXT-STS:task_state')
+    if task:
+        return _wait_long(context, f'The server has been {server["status"]}, {task}')
+    if context.progress.asked == 'unshelve':
+        if not is_locked_by_climate(server):
+            _lock(context)
+        raise context.failure('Nova finds no room for the server, which stays shelved until then.')
+    rest = context.rest()
+    if rest is not None:
+        return rest
+    ensure_unlocked(context, server)
+    return context.ask(
+        'unshelve', lambda: servers.act(context.conn, context.resource_id, 'unshelve')
+    )
+
+
+def keep_shelved(context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
+    """Keep a server shelved that was about to be unshelved when its lease ended.
+
+    A request to unshelve it may be in progress: the lock was undone before it, and Nova shows it
+    only when nova-api accepts it. The lock of Climate makes nova-api reject it.
+
+    :returns: None if no such request is in progress
+    """
+    status, task = server['status'], server.get('OS-EXT-STS:task_state')
+    was_given_up = context.lease.preemptible and not context.has_run
+    is_kept = context.on_end not in ('delete', 'nothing')
+    if not was_given_up or not is_kept or status not in SHELVED or task:
+        return None
+    asked = context.progress.asked
+    if asked == _LOCK_REQUEST:
+        return context.wait() if context.age < _IN_FLIGHT_SECONDS else None
+    ending = _ENDING_LOCK_REASON.format(context.lease.id)
+    # Any lock rejects the request, that of an administrator too. Once something else was
+    # requested, the lock of Climate has existed for long enough.
+    if asked is not None or (server.get('locked') and server.get('locked_reason') != ending):
+        return None
+    return context.ask(_LOCK_REQUEST, lambda: _lock(context, ending))
+
+
+def ensure_unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Undo the lock of Climate, if there is one; return the server as it is then."""
+    if not is_locked_by_climate(server):
+        return server
+    servers.act(context.service, context.resource_id, 'unlock')
+    return {**server, 'locked': False}
+
+
+def list_locked(conn: 'connections.Connection') -> Iterator[str]:
+    """Yield the ids of the servers that are locked because their lease was preempted."""
+    yield from (
+        str(each['id']) for each in servers.list_locked(conn) if is_locked_by_climate(each)
+    )
+
+
+def release_lock(
+    conn: 'connections.Connection',
+    server_id: str,
+    lease_id: str | None = None,
+    may_sleep: bool = True,
+) -> bool:
+    """Undo the lock of Climate, or only that of one lease; a deleted server is a success.
+
+    :param may_sleep: whether the lock of a shelved server is undone, too. A running server needs
+        no lock. It may be about to be shelved: :func:`shelve_and_lock` unlocks it then, and locks
+        it when it is shelved
+    :returns: whether there was such a lock
+    """
+    with contextlib.suppress(errors.Gone):
+        server = servers.get(conn, server_id)
+        if is_locked_by_climate(server, lease_id) and (
+            may_sleep or server['status'] not in SHELVED
+        ):
+            servers.act(conn, server_id, 'unlock')
+            return True
+    return False
+
+
+def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> PollAgain:
+    """Wait for Nova to offload a server; require an administrator when that takes too long.
+
+    Nova does so by itself ([DEFAULT] shelved_offload_time) if the service may not request it.
+    """
+    task = server.get('OS-EXT-STS:task_state')
+    doing = f'The server has been {server["status"]}{f", {task}" if task else ""}'
+    if task:
+        return _wait_long(context, doing)
+    seconds = 60 * context.options.lost_task_minutes
+    why = 'the policy os_compute_api:os-shelve:shelve_offload of Nova is against it'
+    command = f'openstack server shelve --offload {context.resource_id}'
+    return wait_for_operator(context, doing, seconds, why, command)
+
+
+def _wait_long(context: StepContext, doing: str) -> PollAgain:
+    """Wait for what Nova copies to or from a host; require an administrator when it is lost."""
+    seconds = 60 * context.options.lost_upload_minutes
+    command = f'openstack server event list {context.resource_id}, and repair what it says'
+    return wait_for_operator(
+        context, doing, seconds, 'its data may be in its image alone', command
+    )
+
+
+def _lock(context: StepContext, reason: str | None = None) -> None:
+    told = {'locked_reason': reason or _PREEMPTED_LOCK_REASON.format(context.lease.id)}
+    servers.act(context.service, context.resource_id, 'lock', told)
