@@ -15,8 +15,10 @@ from typing import Any, Final, Self
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.lease import unit_properties
-from climate_core.lease.unit_properties import HOST_KIND, NODE_FACTS, Node
+from climate_core.lease.model import HOST_KIND
+from climate_core.plugins import filters
+from climate_core.plugins.filters import NODE_FACTS
+from climate_hosts.nodes import Node
 from climate_hosts.power.states import AWAKE, PowerState
 
 #: The kind of the units of hosts.
@@ -282,7 +284,7 @@ def check_extra(extra: Mapping[str, Any]) -> None:
 
     :raises climate_core.exceptions.BadRequest: naming the field
     """
-    unit_properties.check_extra_names(extra, OWN_FIELDS, 'comes from Nova or Placement')
+    filters.check_extra_names(extra, OWN_FIELDS, 'comes from Nova or Placement')
 
 
 def find_failure(

@@ -8,7 +8,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from climate_common import resource_types
-from climate_core.lease.unit_properties import HOST_KIND
+from climate_core.lease.model import HOST_KIND
 from climate_core.packages import ManagerParts, PoolCheck, ReservationPackage
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 from climate_core import exceptions
-from climate_core.lease import unit_properties
+from climate_core.plugins import filters
 
 #: The kind of the units of floating IPs.
 FLOATING_IP_KIND: Final = 'floating IP'
@@ -288,6 +288,6 @@ def check_segment_properties(extra: Mapping[str, Any]) -> None:
 
     :raises climate_core.exceptions.BadRequest: naming the field
     """
-    unit_properties.check_extra_names(
+    filters.check_extra_names(
         extra, _SEGMENT_FIELDS, 'is what the segment is, or what the API shows of it'
     )

@@ -16,7 +16,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.connections import Cloud, Connection
 from climate_core.cloud.services import Service
-from climate_core.lease.model import TrustScope
+from climate_core.db.trusts import TrustScope
 
 if TYPE_CHECKING:
     import requests

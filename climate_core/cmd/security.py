@@ -22,6 +22,7 @@ from oslo_config import cfg
 from oslo_upgradecheck import upgradecheck
 from oslo_utils import strutils
 
+from climate_core import webhooks
 from climate_core.cloud.trusts import is_administrative
 from climate_core.cmd import checks, startup_errors
 from climate_core.conf import secrets
@@ -30,7 +31,6 @@ from climate_core.db import migration
 from climate_core.db import secrets as db_secrets
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.delivery import http_post
-from climate_core.lease import webhook
 
 #: Hosts to which nothing is sent over a network.
 _LOCAL = frozenset({'localhost', '127.0.0.1', '::1'})
@@ -118,7 +118,7 @@ def check_webhooks(conf: cfg.ConfigOpts) -> Iterator[str]:
     if conf.webhooks.enabled:
         allowed = parse_networks(conf.webhooks.allowed_networks)
         opened = ', '.join(
-            str(network) for network in allowed if webhook.overlaps_private(network)
+            str(network) for network in allowed if webhooks.overlaps_private(network)
         )
         if opened:
             yield f'[webhooks] allowed_networks opens private networks to all users: {opened}.'

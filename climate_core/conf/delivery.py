@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from oslo_config import cfg
 
-from climate_core.lease import webhook
+from climate_core import webhooks
 
 METRICS_GROUP = 'metrics'
 
@@ -134,13 +134,13 @@ def parse_networks(
         raise cfg.Error(f'[{WEBHOOKS_GROUP}] {exc}') from exc
 
 
-def webhook_rules(conf: cfg.ConfigOpts) -> webhook.WebhookRules:
+def webhook_rules(conf: cfg.ConfigOpts) -> webhooks.WebhookRules:
     """Return the rules of climate.conf for the addresses of webhooks.
 
     :raises oslo_config.cfg.Error: an option names something that is no network
     """
     section = conf[WEBHOOKS_GROUP]
-    return webhook.WebhookRules(
+    return webhooks.WebhookRules(
         parse_networks(section.allowed_networks),
         parse_networks(section.refused_networks),
         section.enabled,

@@ -12,12 +12,11 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import packages
-from climate_core.db import tables
+from climate_core.db import sql, tables
 from climate_core.lease import states
-from climate_core.lease.model import Allocation, Reservation
-from climate_core.lease.unit_properties import HOST_KIND
+from climate_core.lease.model import HOST_KIND, Allocation, Reservation
 
-_ALLOCATION, _RESERVATION = tables.ALLOCATIONS, tables.RESERVATIONS
+_ALLOCATION, _RESERVATION, _LEASE = tables.ALLOCATIONS, tables.RESERVATIONS, tables.LEASES
 
 _LIVE = [str(status) for status in states.LIVE]
 
@@ -104,15 +103,25 @@ def find_last_allocation(
 ) -> tuple[int, datetime.datetime] | None:
     """Return the number of live reservations that have a unit, and when the last of them ends.
 
+    A lease that was deleted or cancelled before its start has not used the unit, and no longer
+    needs it, although the engine may not have ended the lease yet.
+
     :returns: None if there are none
     """
+    was_cancelled = sa.and_(
+        _LEASE.c.status.in_(map(str, states.ENDING)),
+        _RESERVATION.c.status == str(states.ReservationStatus.PENDING),
+        _ALLOCATION.c.start > sql.now(session),
+    )
     query = (
         sa.select(sa.func.count(_RESERVATION.c.id.distinct()), sa.func.max(_ALLOCATION.c.end))
         .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
+        .join(_LEASE, _LEASE.c.id == _RESERVATION.c.lease_id)
         .where(
             _ALLOCATION.c.unit_id == unit_id,
             _RESERVATION.c.status.in_(_LIVE),
             sa.not_(is_released()),
+            sa.not_(was_cancelled),
         )
     )
     count, end = session.execute(query).one()

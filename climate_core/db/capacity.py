@@ -19,7 +19,7 @@ from sqlalchemy import orm
 from climate_core import packages
 from climate_core.db import tables
 from climate_core.db.sql import json_member, microseconds
-from climate_core.lease.unit_properties import HOST_KIND
+from climate_core.lease.model import HOST_KIND
 
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
 _RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES

@@ -8,7 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import rows, sql, tables
-from climate_core.lease import events, failures, model, states
+from climate_core.lease import events, model, states
+from climate_core.lease.events.start import START_WILL_FAIL
 
 #: The signal that the queue of leases has changed.
 QUEUED: Final = 'events.queued'
@@ -175,7 +176,7 @@ def find_leases_to_notify(
     :param is_told: whether their reason is already that their start will fail
     """
     event = _select_starts(session.info.get(sql.CLOCK), seconds)
-    told = sa.func.coalesce(_LEASE.c.status_reason, '').contains(failures.START_WILL_FAIL)
+    told = sa.func.coalesce(_LEASE.c.status_reason, '').contains(START_WILL_FAIL)
     query = _join_leases(sa.select(_LEASE.c.id), event, types)
     mine = query.where(_LEASE.c.trust_id == trust_id, told if is_told else ~told)
     return list(session.scalars(mine.order_by(event.c.next_at, _LEASE.c.id).limit(limit)))

@@ -13,14 +13,8 @@ from climate_core import exceptions
 from climate_core.db import allocations, rows, secrets, tables
 from climate_core.db import reservations as db_reservations
 from climate_core.lease import states
-from climate_core.lease.model import (
-    Event,
-    Lease,
-    LeaseSummary,
-    Reservation,
-    ResourceKey,
-    queue_order,
-)
+from climate_core.lease.model import Event, Lease, Reservation, ResourceKey, queue_order
+from climate_core.lease.views import LeaseSummary
 
 _LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
 

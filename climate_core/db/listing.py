@@ -30,7 +30,7 @@ from climate_core import exceptions
 from climate_core.db import allocations, leases, secrets, sql, tables
 from climate_core.db import rows as db_rows
 from climate_core.lease import model
-from climate_core.lease.model import EventSummary, LeaseSummary, ReservationSummary
+from climate_core.lease.views import EventSummary, LeaseSummary, ReservationSummary
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 

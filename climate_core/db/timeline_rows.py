@@ -17,7 +17,7 @@ from sqlalchemy import orm
 from climate_common import resource_types
 from climate_core import exceptions, packages
 from climate_core.db import allocations, events, tables
-from climate_core.lease.unit_properties import HOST_KIND
+from climate_core.lease.model import HOST_KIND
 
 _LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS

@@ -18,6 +18,9 @@ to be undone when a manager dies between two steps: the next check of any manage
 A *stray* trust is delegated to the service user, and no lease and no feed has it.
 """
 
+import dataclasses
+import hashlib
+import json
 from collections.abc import Collection, Iterable
 from typing import Any, Final, NamedTuple
 
@@ -26,7 +29,6 @@ from sqlalchemy import orm
 
 from climate_core.db import rows, sql, tables
 from climate_core.lease import states
-from climate_core.lease.model import TrustScope
 
 _TRUST, _LEASE = tables.OWNER_TRUSTS, tables.LEASES
 
@@ -55,6 +57,28 @@ _LOCK_LIVE: Final = (
     .order_by(_TRUST.c.trust_id)
     .with_for_update(read=True)
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrustScope:
+    """The rights that a trust delegates; leases of one owner with the same scope can share it.
+
+    :param user_id: the owner, who delegates
+    :param project_id: the project of the roles
+    :param trustee_id: the service user that the roles are delegated to
+    :param roles: the names of the roles, sorted
+    """
+
+    user_id: str
+    project_id: str
+    trustee_id: str
+    roles: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Return 64 hexadecimal digits that identify the scope."""
+        text = json.dumps([self.user_id, self.project_id, self.trustee_id, *self.roles])
+        return hashlib.sha256(text.encode()).hexdigest()
 
 
 class TrustRetired(Exception):

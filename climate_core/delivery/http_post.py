@@ -27,9 +27,8 @@ from typing import Any, NamedTuple
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core import exceptions
+from climate_core import exceptions, webhooks
 from climate_core.cloud import Cloud, errors
-from climate_core.lease import webhook
 
 LOG = log.getLogger(__name__)
 
@@ -108,12 +107,12 @@ class CloudHosts:
         self._cloud = cloud
         self._resolver = resolver
         self._lock = threading.Lock()
-        self._refresh: futures.Future[Set[webhook.Address]] | None = None
-        self._known: frozenset[webhook.Address] = frozenset()
+        self._refresh: futures.Future[Set[webhooks.Address]] | None = None
+        self._known: frozenset[webhooks.Address] = frozenset()
         self._seconds = _FRESH_SECONDS
         self._until = 0.0
 
-    def find_addresses(self, seconds: float) -> Set[webhook.Address]:
+    def find_addresses(self, seconds: float) -> Set[webhooks.Address]:
         """Return the addresses. They are resolved again every ten minutes.
 
         After ten seconds if the service catalog could not be read: a manager that starts while
@@ -136,7 +135,7 @@ class CloudHosts:
         except TimeoutError:
             raise NotResolved('Its address could not be checked in time.') from None
 
-    def _run_refresh(self, refresh: futures.Future[Set[webhook.Address]]) -> None:
+    def _run_refresh(self, refresh: futures.Future[Set[webhooks.Address]]) -> None:
         self._seconds = _FRESH_SECONDS
         try:
             self._known = frozenset(self._resolve_hosts())
@@ -148,7 +147,7 @@ class CloudHosts:
             self._until = time.monotonic() + self._seconds
             refresh.set_result(self._known)
 
-    def _resolve_hosts(self) -> Iterator[webhook.Address]:
+    def _resolve_hosts(self) -> Iterator[webhooks.Address]:
         urls = set(configured_urls(self._conf))
         try:
             urls.update(self._cloud.catalog_urls())
@@ -230,7 +229,7 @@ class Caller:
 
     def __init__(
         self,
-        rules: webhook.WebhookRules,
+        rules: webhooks.WebhookRules,
         timeout: float,
         resolver: Resolver,
         cloud_hosts: CloudHosts,
@@ -299,13 +298,13 @@ def _port(url: urllib.parse.SplitResult) -> int:
     return url.port or (443 if url.scheme == 'https' else 80)
 
 
-def _check_addresses(found: Sequence[Any], rules: webhook.WebhookRules) -> Sequence[Any]:
+def _check_addresses(found: Sequence[Any], rules: webhooks.WebhookRules) -> Sequence[Any]:
     """Return the addresses to connect to; one forbidden address rejects all of them."""
     for family, *_, sockaddr in found:
         address = ipaddress.ip_address(sockaddr[0])
         if _is_local(family, sockaddr):
             rules = dataclasses.replace(rules, hosts={*rules.hosts, address})
-        if webhook.is_forbidden(address, rules):
+        if webhooks.is_forbidden(address, rules):
             raise CallFailed('Its address is not allowed for webhooks.')
     return found[:_MAX_ADDRESSES]
 

@@ -18,13 +18,12 @@ from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 
-from climate_core import test_hooks
+from climate_core import test_hooks, webhooks
 from climate_core.cloud import Cloud
 from climate_core.db import history, leases, outbox, store
 from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
 from climate_core.db.outbox import DeliveriesInProgress, Delivery
 from climate_core.delivery import http_post
-from climate_core.lease import webhook
 from climate_core.lease.history import FAILED, Cause, HistoryEntry
 from climate_core.lease.transitions import Change
 from climate_core.threads import Backoff, Worker, seconds_left
@@ -89,7 +88,7 @@ class WebhookSender(Worker):
         conf: cfg.ConfigOpts,
         database: Database,
         clock: Clock,
-        rules: webhook.WebhookRules,
+        rules: webhooks.WebhookRules,
         cloud: Cloud,
     ) -> None:
         section = conf.webhooks

@@ -20,7 +20,8 @@ from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
 from climate_core.db import events, leases, store
 from climate_core.db.engine import Clock, Database
-from climate_core.lease import failures, model
+from climate_core.lease import model
+from climate_core.lease.events.start import record_start_warning
 from climate_core.lease.history import Cause
 from climate_core.threads import Worker
 
@@ -215,7 +216,7 @@ class StartPreparation(Worker):
         lease = leases.find(session, lease_id, lock=True)
         if lease is None or lease.trust_id != trust_id:
             return
-        change = failures.record_start_warning(lease, reason)
+        change = record_start_warning(lease, reason)
         if change.lease is lease:
             return
         cause = (

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from climate_common import dates, lease_fields, resource_types
+from climate_core import webhooks
 from climate_core.context import RequestContext
-from climate_core.lease import events, model, states, views, webhook
+from climate_core.lease import events, model, states, views
 from climate_core.lease.model import Event, Lease, Reservation
 
 DONE: Final = 'done'
@@ -194,7 +195,7 @@ def _serialize_field(one: Any, field: str) -> Any:
     if isinstance(value, datetime.datetime):
         return dates.serialize(value)
     if field == 'webhook' and value is not None:
-        return webhook.url_origin(value['url'])
+        return webhooks.url_origin(value['url'])
     if field == 'params' and value is not None:
         return views.visible_params(one)
     return list(value) if isinstance(value, tuple) else value

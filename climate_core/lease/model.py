@@ -5,17 +5,13 @@ All times are timezone-aware UTC with microseconds. The statuses are the ones of
 :mod:`climate_core.lease.states`, as plain strings.
 """
 
-import collections
 import dataclasses
-import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from oslo_utils import uuidutils
 
-from climate_common import lease_fields
 from climate_common.event_types import BEFORE_END as BEFORE_END
 from climate_common.event_types import BEFORE_START as BEFORE_START
 from climate_common.event_types import END as END
@@ -321,79 +317,6 @@ class Lease:
         return dataclasses.replace(self, reservations=changed)
 
 
-#: A time as a list reads it. A text has the format of a database, ``YYYY-MM-DD HH:MM:SS.ffffff``
-#: in UTC. All times of a list have one type.
-Time = datetime | str
-
-
-class EventSummary(NamedTuple):
-    """An event in a list, see :class:`Event`."""
-
-    id: str
-    lease_id: str
-    event_type: str
-    time: Time
-    status: str
-    status_reason: str | None
-    created_at: Time
-    updated_at: Time | None
-    reservation_id: str | None
-
-    @property
-    def open(self) -> bool:
-        """Return whether there is still something to do."""
-        return self.status in states.OPEN
-
-
-class ReservationSummary(NamedTuple):
-    """A reservation in a list, see :class:`Reservation`."""
-
-    id: str
-    lease_id: str
-    resource_type: str
-    resource_id: str
-    status: str
-    status_reason: str | None
-    params: Mapping[str, Any]
-    missing_resources: bool
-    resources_changed: bool
-    created_at: Time
-    updated_at: Time | None
-    progress: Mapping[str, Any] | None
-    unit_kind: str | None
-    allocations: Sequence[Allocation] = ()
-
-    @property
-    def live(self) -> bool:
-        """Return whether it holds its resource."""
-        return self.status in states.LIVE
-
-
-def _summary_type() -> Any:
-    """Return a named tuple of the columns that the API shows, and of the parts of a lease."""
-    parts = ('reservations', 'events')
-    others = (*parts, 'queue_position', 'next_retry_at')
-    shown = [field.name for field in lease_fields.shown_in(lease_fields.API)]
-    names = [*(name for name in shown if name not in others), *parts]
-    return collections.namedtuple('LeaseSummary', names)  # type: ignore[misc]
-
-
-_LeaseSummary = _summary_type()
-
-
-class LeaseSummary(_LeaseSummary):  # type: ignore[misc, valid-type]
-    """A lease in a list: the fields that the API shows, see :class:`Lease`.
-
-    A list has thousands of events. The summaries take a fifth of the time of the values, which
-    have more fields and whose times are decoded.
-    """
-
-    live = Lease.live
-    early_ends = Lease.early_ends
-    next_retry_at = Lease.next_retry_at
-    events_of = Lease.events_of
-
-
 def queue_order(of: Any) -> tuple[Any, ...]:
     """Return the sort key of queued leases: preemptible leases are last.
 
@@ -474,23 +397,5 @@ def new_reservation(
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TrustScope:
-    """The rights that a trust delegates; leases of one owner with the same scope can share it.
-
-    :param user_id: the owner, who delegates
-    :param project_id: the project of the roles
-    :param trustee_id: the service user that the roles are delegated to
-    :param roles: the names of the roles, sorted
-    """
-
-    user_id: str
-    project_id: str
-    trustee_id: str
-    roles: tuple[str, ...]
-
-    @property
-    def digest(self) -> str:
-        """Return 64 hexadecimal digits that identify the scope."""
-        text = json.dumps([self.user_id, self.project_id, self.trustee_id, *self.roles])
-        return hashlib.sha256(text.encode()).hexdigest()
+#: The kind of the units of hosts, whose capacity users may group by properties.
+HOST_KIND: Final = 'host'

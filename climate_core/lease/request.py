@@ -15,7 +15,8 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 from climate_common import dates, lease_fields, limits, sealing
 from climate_core import exceptions
-from climate_core.lease import model, states, webhook
+from climate_core import webhooks as climate_core_webhooks
+from climate_core.lease import model, states
 
 P = ParamSpec('P')
 T = TypeVar('T')
@@ -128,7 +129,7 @@ class RequestRules:
     """
 
     minutes_before_end: int = 60
-    webhooks: webhook.WebhookRules = webhook.DEFAULT_RULES
+    webhooks: climate_core_webhooks.WebhookRules = climate_core_webhooks.DEFAULT_RULES
     late_start_seconds: int = 300
     max_retries: int = limits.RETRIES
     best_effort_timeout: int = limits.BEST_EFFORT_SECONDS
@@ -308,9 +309,9 @@ def _read_by(check: Callable[[Any], T], value: Any, field: str) -> T:
         raise exceptions.BadRequest(str(error), field=field) from None
 
 
-def read_webhook(value: Any, rules: webhook.WebhookRules) -> dict[str, Any] | None:
+def read_webhook(value: Any, rules: climate_core_webhooks.WebhookRules) -> dict[str, Any] | None:
     """Read the webhook of a lease; None: it has none."""
-    return None if value is None else webhook.read_webhook(value, rules)
+    return None if value is None else climate_core_webhooks.read_webhook(value, rules)
 
 
 def _read_before_end(

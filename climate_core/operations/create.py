@@ -25,7 +25,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Stale
-from climate_core.lease import changes, model, request, states, views
+from climate_core.lease import changes, model, request, resources, states, views
 from climate_core.lease.history import Cause, join_cause, user_cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.lease.transitions import Change
@@ -169,7 +169,7 @@ class LeaseCreator:
             new = [each.reservation for each in items]
             after = present
             with errors.collected():
-                after = changes.add_reservations(present, new, now).lease
+                after = resources.add_reservations(present, new, now).lease
             return Draft(after, items, now, present, found, asked)
         kind: str = states.LeaseKind.IMMEDIATE
         # If all reservations are rejected, whether they suit the kind is not known.
@@ -211,7 +211,7 @@ class LeaseCreator:
         if items:
             idempotency.check_generation(lease, generation)
         new = [each.reservation for each in items]
-        after = changes.add_reservations(lease, new, now).lease
+        after = resources.add_reservations(lease, new, now).lease
         return Draft(after, items, now, lease, found, generation=generation)
 
     def _rules(self) -> request.RequestRules:

@@ -16,7 +16,7 @@ from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db import usage as db_limits
 from climate_core.db.rows import GroupWriter
-from climate_core.lease import changes, limits, model, states
+from climate_core.lease import limits, model, resources, states
 from climate_core.lease.history import LIMITED, Cause
 from climate_core.operations.draft import Draft, Item, find_held
 from climate_core.operations.idempotency import check_generation
@@ -114,7 +114,7 @@ class CreateTransaction(GroupWriter[DraftWrite, model.Lease]):
         db_limits.check_limits(session, project_id, limits.sum_amounts(missing), most)
         joining = {reservation.id for reservation in missing}
         preparing = {key: done.preparing[key] for key in joining & done.preparing.keys()}
-        change = changes.add_reservations(lease, missing, draft.now, preparing)
+        change = resources.add_reservations(lease, missing, draft.now, preparing)
         self._quota.check_reservations(change.lease)
         after = store.save(session, lease, change, draft.now, cause)
         calendar = self._allocation_service.calendar.transaction(session)

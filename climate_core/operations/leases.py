@@ -23,7 +23,7 @@ from climate_core.cloud.external import ExternalService
 from climate_core.cloud.limits import Limits
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
-from climate_core.lease import changes, model
+from climate_core.lease import model, resources
 from climate_core.lease.events import end, start
 from climate_core.lease.history import user_cause
 from climate_core.lease.transitions import Change
@@ -179,7 +179,7 @@ class LeaseOperations:
         generation: int | None = None,
     ) -> None:
         """Free one resource and remove it from a lease, which continues."""
-        change = functools.partial(changes.remove_reservation, reservation_id=reservation_id)
+        change = functools.partial(resources.remove_reservation, reservation_id=reservation_id)
         self._change(context, 'reservation.delete', lease_id, generation, change)
 
     def _update(self, request: UpdateRequest) -> None:

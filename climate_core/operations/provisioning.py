@@ -23,9 +23,9 @@ from climate_core.db import leases
 from climate_core.db import reservations as db_reservations
 from climate_core.db import trusts as db
 from climate_core.db.engine import DATABASE_ERRORS, Database, after_commit
+from climate_core.db.trusts import TrustScope
 from climate_core.lease import model
 from climate_core.lease.events import preparation
-from climate_core.lease.model import TrustScope
 from climate_core.lease.request import prefix_field
 from climate_core.operations.draft import Draft, Item
 from climate_core.plugins.base import LeaseManaged, Prepared, ReservedResource, ResourcePlugin

@@ -22,7 +22,7 @@ from climate_core.cloud.errors import for_user
 from climate_core.db import due_events, leases, store
 from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
 from climate_core.lease import model, states
-from climate_core.lease.events import reallocation
+from climate_core.lease.events import start
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from climate_core.operations.services import Services
@@ -121,7 +121,7 @@ def _announce(
         raise exceptions.InvalidState(BUSY)
     units = sum(len(kept.left) for kept in less.values())
     later = now + datetime.timedelta(seconds=UNDO_SECONDS + units)
-    after = reallocation.add_reallocations(lease, less, now, later)
+    after = start.add_reallocations(lease, less, now, later)
     store.save(session, lease, Change(after), now, _CAUSE)
     return _generations(after, less)
 
@@ -132,7 +132,7 @@ def _reopen(
     """Reschedule the events that open what reservations have in the calendar to now."""
     lease = leases.find(session, lease_id, lock=True)
     if lease is not None and lease.status not in states.ENDING:
-        after = reallocation.add_reallocations(lease, reservation_ids, now)
+        after = start.add_reallocations(lease, reservation_ids, now)
         store.save(session, lease, Change(after), now, _CAUSE)
         signal(session, due_events.DUE)
 

@@ -24,13 +24,12 @@ from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import TransactionRejected
-from climate_core.lease import changes, limits, model, states
+from climate_core.lease import changes, limits, model, resources, states
 from climate_core.lease.allocations import Allocation
-from climate_core.lease.events import reallocation
+from climate_core.lease.events import start
 from climate_core.lease.history import user_cause
 from climate_core.lease.request import prefix_field
 from climate_core.lease.transitions import Change
-from climate_core.lease.webhook import DEFAULT_RULES
 from climate_core.operations.allocation_service import AllocationService, remaining_period
 from climate_core.operations.draft import check_owner, check_stored_bytes
 from climate_core.operations.idempotency import check_generation
@@ -39,6 +38,7 @@ from climate_core.operations.quota import Quota, count_added
 from climate_core.operations.remote import check_allowed
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, closed_units
+from climate_core.webhooks import DEFAULT_RULES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class LeaseUpdate:
             change = self._change_lease(lease, now)
         else:
             normalized = self._normalize(lease, self._request.reservation_id, self._request.values)
-            change = changes.change_reservation(
+            change = resources.change_reservation(
                 lease, self._request.reservation_id, normalized, now
             )
         check_stored_bytes(lease, change.lease)
@@ -187,7 +187,7 @@ class LeaseUpdate:
             changed = _find_other_units(lease, new) | closed.keys()
         if changed or refused:
             last = changes.add_early_ends(lease, after, refused, now)
-            last = reallocation.add_reallocations(last, changed, now)
+            last = start.add_reallocations(last, changed, now)
             store.save(session, after, Change(last), now, cause)
         return None
 

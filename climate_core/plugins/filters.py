@@ -11,13 +11,12 @@ also if they came as texts; a list, as the traits, is compared by what is in it.
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.model import Shortage
-from climate_core.lease.unit_properties import parse_number
 
 #: Tells whether a host with these properties would do.
 Matches = Callable[[Mapping[str, Any]], bool]
@@ -358,3 +357,54 @@ def _texts(field: str, value: Any) -> Sequence[str]:
 
 def _bad_request(field: str, reason: str) -> exceptions.BadRequest:
     return exceptions.BadRequest(f'{field}: {reason}', field=field)
+
+
+#: The details that filters can name, beside the extra properties.
+NODE_FACTS: Final = (
+    'hypervisor_hostname',
+    'service_name',
+    'hypervisor_type',
+    'hypervisor_version',
+    'vcpus',
+    'memory_mb',
+    'local_gb',
+    'cpu_arch',
+    'cpu_model',
+    'cpu_vendor',
+    'availability_zone',
+    'traits',
+    'aggregates',
+    'root_traits',
+    'divided',
+    'units',
+)
+
+
+_NUMBER: Final = re.compile(r'[+-]?\d{1,18}(\.\d{1,18})?', re.ASCII)
+
+
+def parse_number(value: Any) -> Any:
+    """Return the number in a text, so that "16" is more than "9"; other values as they are."""
+    if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
+        return value
+    return float(value) if '.' in value else int(value)
+
+
+def check_extra_names(names: Iterable[str], reserved: Collection[str], source: str) -> None:
+    """Reject extra properties with invalid names, or with names of other properties.
+
+    :param reserved: the names of other properties
+    :param source: where those come from, as the rest of a sentence
+    :raises climate_core.exceptions.BadRequest: naming the field
+    """
+    for name in names:
+        if name in reserved:
+            raise exceptions.BadRequest(
+                f'{name}: {source}; an extra property must have another name.', field=name
+            )
+        if not re.fullmatch(limits.PROPERTY_PATTERN, name):
+            raise exceptions.BadRequest(
+                f'{name}: must begin with a letter and have only letters, digits and "_.:-", 64 '
+                'characters at most.',
+                field=name,
+            )

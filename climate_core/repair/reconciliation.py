@@ -27,7 +27,7 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.db import leases, reservations, sql, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Database
-from climate_core.lease import failures, states
+from climate_core.lease import resources, states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import REPORTED, Reservation
 from climate_core.lease.transitions import Change
@@ -75,7 +75,7 @@ def _mark_lost(
     if lease is None or lease.status in states.ENDING:
         return False
     now = sql.read_time(session)
-    change = failures.record_lost(lease, reasons, now)
+    change = resources.record_lost(lease, reasons, now)
     if change.lease == lease:
         return False
     store.save(session, lease, change, now, cause)
@@ -87,7 +87,7 @@ def filter_lost(session: orm.Session, lease_id: str, ids: Collection[str]) -> se
     lease = leases.find(session, lease_id)
     if lease is None or lease.status in states.ENDING:
         return set()
-    return {reservation.id for reservation in failures.find_lost(lease, ids)}
+    return {reservation.id for reservation in resources.find_lost(lease, ids)}
 
 
 def mark_moved(database: Database, lease_id: str, reasons: Mapping[str, str]) -> bool:

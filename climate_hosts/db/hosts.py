@@ -15,8 +15,7 @@ from climate_core.db import calendar, rows, sql, tables
 from climate_core.db.engine import Stale, signal
 from climate_core.db.registered_units import UnitTable
 from climate_core.db.tables import UNITS
-from climate_core.lease import unit_properties
-from climate_hosts import hosts
+from climate_hosts import hosts, nodes
 from climate_hosts.hosts import State
 
 #: A host of a pool: its unit, as Nova and Placement know it. ``details`` is what they say,
@@ -153,7 +152,7 @@ def insert(
     pool: str,
     provider_id: str,
     lane_ids: tuple[str, ...],
-    known: unit_properties.Node,
+    known: nodes.Node,
     extra: Mapping[str, Any],
     state: State = State.ENROLLED,
     available: bool = True,

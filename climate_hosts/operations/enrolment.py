@@ -22,10 +22,9 @@ from climate_core.cloud import errors
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import create_names
 from climate_core.db.engine import DATABASE_ERRORS, Database, signal
-from climate_core.lease import unit_properties
 from climate_core.plugins import server_placement
 from climate_core.plugins.server_placement import CannotDrainHosts
-from climate_hosts import hosts, lane_providers, nova, placement
+from climate_hosts import hosts, lane_providers, nodes, nova, placement
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.db.host_reservations import SharedHost
@@ -219,7 +218,7 @@ def _begin(
     session: orm.Session,
     provider_id: str,
     lane_ids: tuple[str, ...],
-    known: unit_properties.Node,
+    known: nodes.Node,
     values: Mapping[str, Any],
 ) -> int:
     """Write a host that is being enrolled; return its id.

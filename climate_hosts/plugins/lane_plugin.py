@@ -19,7 +19,6 @@ from climate_core import exceptions
 from climate_core.calendar.model import Demand, Order, Shortage, Unit, UnitFilter
 from climate_core.cloud import errors, servers
 from climate_core.cloud.placement import HostCapacity
-from climate_core.lease import unit_properties
 from climate_core.plugins import calendar_plugin, filters
 from climate_core.plugins.base import (
     Done,
@@ -31,7 +30,7 @@ from climate_core.plugins.base import (
     Shrinkable,
 )
 from climate_core.plugins.step_context import END, EndContext, Progress
-from climate_hosts import lane_providers, placement
+from climate_hosts import lane_providers, nodes, placement
 from climate_hosts.hosts import KIND
 from climate_hosts.plugins import lane_options, server_drain
 
@@ -531,7 +530,7 @@ def find_conflict(
         in_use, is_open = any(host.used.values()), any(lane.slots for lane in others)
     else:
         free = {name: host.capacity[name] - used for name, used in host.used.items()}
-        capacity = unit_properties.unit_amounts(free)
+        capacity = nodes.unit_amounts(free)
         short = any(capacity[name] < amount * pieces for name, amount in piece.items())
         in_use = short and any(lane.used and not lane.slots for lane in others)
         is_open = any(lane.slots == lane_providers.MAX_SLOTS for lane in others)

@@ -32,7 +32,7 @@ from climate_core.cloud import Cloud, hypervisors
 from climate_core.db import calendar as db_calendar
 from climate_core.db import due_events, leases, sql, store
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected, signal
-from climate_core.lease import failures, model, states
+from climate_core.lease import model, resources, states
 from climate_core.lease.history import Cause
 from climate_core.plugins.base import HostBacked, ResourcePlugin
 from climate_core.threads import PeriodicWorker
@@ -331,7 +331,7 @@ class HostWatch(PeriodicWorker):
                 self._lacking = True
         if lost and not replaced and not missing:
             return None
-        change = failures.record_host_replacement(lease, reservation_id, replaced, missing, now)
+        change = resources.record_host_replacement(lease, reservation_id, replaced, missing, now)
         if change.lease == lease:
             return None
         store.save(session, lease, change, now, _CAUSE)

@@ -18,9 +18,8 @@ from climate_core.cloud import hypervisors
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import Database
-from climate_core.lease import unit_properties
 from climate_core.threads import PeriodicWorker
-from climate_hosts import hosts, nova, placement
+from climate_hosts import hosts, nodes, nova, placement
 from climate_hosts.db import hosts as db
 from climate_hosts.watch import PASS_ERRORS, isolation, repair
 
@@ -84,9 +83,7 @@ class HostRefresher(PeriodicWorker):
                 capacity = capacities.get(host.provider_id) or outside[host.provider_id]
                 self._refresh(
                     host,
-                    unit_properties.with_unit_sizes(
-                        learnt, placement.read_unit_limits(conn, capacity)
-                    ),
+                    nodes.with_unit_sizes(learnt, placement.read_unit_limits(conn, capacity)),
                 )
             problems |= set(self._judge(conn, host, capacities.get(host.provider_id), outside))
         for message in sorted(problems - self._reported):
@@ -97,7 +94,7 @@ class HostRefresher(PeriodicWorker):
         for message in repair.close_stale_lanes(self._database, conn, present, opened):
             LOG.warning('%s; it is closed now', message)
 
-    def _refresh(self, host: hosts.Host, known: unit_properties.Node) -> None:
+    def _refresh(self, host: hosts.Host, known: nodes.Node) -> None:
         with contextlib.suppress(exceptions.HostNotFound):
             self._database.write(write_node, host.id, known)
             LOG.info('Host %s was read anew', host.hypervisor_hostname)
@@ -146,7 +143,7 @@ def read_nodes(
     listed: Iterable[Mapping[str, Any]],
     capacities: Mapping[str, HostCapacity],
     units: Mapping[str, Mapping[str, Sequence[int]]],
-) -> dict[str, unit_properties.Node]:
+) -> dict[str, nodes.Node]:
     """Describe hosts, by the id of the root provider; two calls.
 
     :param units: the units of the inventories of each host, by the same id
@@ -156,7 +153,7 @@ def read_nodes(
     services = hypervisors.list_services(conn)
     aggregates = nova.list_aggregates(conn)
     return {
-        node['id']: unit_properties.describe_node(
+        node['id']: nodes.describe_node(
             node,
             services.get(node['service']['host'], {}),
             aggregates.get(node['service']['host'], ()),
@@ -173,7 +170,7 @@ def read_nodes(
 
 def read_node(
     conn: Connection, listed: Iterable[Mapping[str, Any]], provider_id: str
-) -> unit_properties.Node | None:
+) -> nodes.Node | None:
     """Describe one host; None if Placement does not have it."""
     capacities = placement.read_host_capacities(conn, provider_id)
     units = {
@@ -183,7 +180,7 @@ def read_node(
     return read_nodes(conn, listed, capacities, units).get(provider_id)
 
 
-def write_node(session: orm.Session, host_id: int, known: unit_properties.Node) -> None:
+def write_node(session: orm.Session, host_id: int, known: nodes.Node) -> None:
     """Update a host to its description by Nova and Placement, if that differs."""
     host = db.HOSTS.get(session, host_id, lock=True)
     if host.knows(known):

@@ -34,7 +34,7 @@ from climate_core.cloud.placement import create_names
 from climate_core.db import leases, reservations, sql, store
 from climate_core.db.engine import Database
 from climate_core.lease import states
-from climate_core.lease.events import reallocation
+from climate_core.lease.events import start
 from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from climate_core.repair.operator_repair import REPAIR, RepairResult, repair_remote
@@ -263,7 +263,7 @@ def _record_lanes(
         lease = leases.find(session, lane.lease_id, lock=True) if lane.lane in lost else None
         # A start that is in progress polls again itself.
         if lease is not None and lease.status == states.LeaseStatus.ACTIVE:
-            change = Change(reallocation.add_reallocations(lease, [lane.reservation_id], now))
+            change = Change(start.add_reallocations(lease, [lane.reservation_id], now))
             store.save(session, lease, change, now, _CAUSE)
 
 

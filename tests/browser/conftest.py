@@ -65,20 +65,6 @@ def stranger(admin: Person) -> Person:
 
 
 @pytest.fixture(scope='session')
-def reader(admin: Person, member: Person) -> Person:
-    """Return a user who may only read what the member's project has."""
-    identity, name = admin.sdk.identity, f'{PROJECT}-reader'
-    password = f'{name}-{admin.environment["OS_PASSWORD"]}'
-    user = identity.find_user(name) or identity.create_user(
-        name=name, password=password, domain_id='default'
-    )
-    project = identity.find_project(PROJECT)
-    identity.assign_project_role_to_user(project, user, identity.find_role('reader'))
-    account = {'OS_USERNAME': name, 'OS_PASSWORD': password}
-    return Person({**member.environment, **account})
-
-
-@pytest.fixture(scope='session')
 def logged_in(browser: Browser) -> dict[str, object]:
     """Return the states of the browser in which users are logged in, by their names."""
     return {}

@@ -113,22 +113,6 @@ def test_waiting_lease_gets_another_priority(
     assert promises.named('nightly build').priority == 7
 
 
-def test_usage_is_counted_for_the_time_that_is_asked_for(
-    show: Show, admin: Person, promises: Promises
-) -> None:
-    promises.make('nightly build', NOW, after(hours=4))
-    horizon = show(admin, USAGE)
-    # The usual end is the last full minute: the lease may be younger.
-    horizon.page.get_by_label('To').fill(f'{after(hours=1):%Y-%m-%d %H:%M}')
-    horizon.button('Show').click()
-    expect(horizon.row('browser').first).to_contain_text(re.compile(r'/ \d'))
-    horizon.page.get_by_label('From').fill('2020-01-01 00:00')
-    horizon.page.get_by_label('To').fill('2020-02-01 00:00')
-    horizon.button('Show').click()
-    expect(horizon.page).to_have_url(re.compile('start=2020-01-01'))
-    expect(horizon.row('browser')).to_have_count(0)
-
-
 def test_planned_usage_has_what_is_still_to_come(
     show: Show, admin: Person, promises: Promises
 ) -> None:

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is in the pools of cinder, as Ceph itself says: rbd(8), not Cinder."""
 
-import contextlib
 import hashlib
 import json
 import subprocess
-from collections.abc import Iterator
 from typing import Any
 
 from tests.cloud.people import STATE
@@ -51,16 +49,6 @@ def digest(name: str) -> str:
         found = hashlib.file_digest(export.stdout, 'sha256').hexdigest()
     assert export.returncode == 0
     return found
-
-
-@contextlib.contextmanager
-def away(pool: str, name: str) -> Iterator[None]:
-    """Keep an image where nobody finds it."""
-    _rbd('rename', f'{pool}/{name}', f'{pool}/{name}.away')
-    try:
-        yield
-    finally:
-        _rbd('rename', f'{pool}/{name}.away', f'{pool}/{name}')
 
 
 def _command() -> list[str]:

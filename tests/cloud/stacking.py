@@ -314,10 +314,6 @@ class Stacking:
             if each['resource_status'] == 'UPDATE_COMPLETE'
         ]
 
-    def reasons(self, stack_id: str) -> str:
-        """Return what Heat has said about a stack and its resources."""
-        return '\n'.join(each['resource_status_reason'] for each in self._events(stack_id))
-
     def _events(self, stack_id: str) -> list[Any]:
         """Return what has happened in it, the oldest first."""
         query = {'sort_dir': 'asc'}

@@ -67,6 +67,7 @@ def get(resource: str, attribute: str) -> dict[str, Any]:
 
 
 WORD = {'word': {'type': 'string', 'default': 'first'}}
+
 #: A server with a disk.
 WITH_DISK = {
     'server': server(),
@@ -84,8 +85,6 @@ SMALL = template({'server': server()})
 PAIR = template({'first': server(), 'second': server()})
 #: Takes its time for an update.
 SLOW = template({'server': server(), 'slow': slow(15)}, WORD)
-#: The same with a disk.
-PHASES = template({**WITH_DISK, 'slow': slow(10)}, WORD)
 #: The second server starts with what the first one says when it runs.
 SIGNALS = template(
     {
@@ -112,16 +111,6 @@ SIGNALS = template(
     },
     outputs={'word': get('deployment', 'word')},
 )
-#: One server, and more that are so big that a host has room for one of them.
-WIDE = template(
-    {
-        'first': server(),
-        'group': resource(
-            'Heat::ResourceGroup', count={'get_param': 'wide'}, resource_def=large('az1')
-        ),
-    },
-    {'wide': {'type': 'number', 'default': 0}},
-)
 #: One server that fits, and two of which a zone has room for one.
 TOO_MUCH = template({'fits': server(), 'first': large(), 'second': large(depends_on='first')})
 #: A server for which there is no room while another of its kind is in the zone.
@@ -137,38 +126,4 @@ NAMES = template(
         'server': server(flavor={'get_param': 'flavor'}, metadata={'data': {'get_file': 'data'}}),
     },
     {'flavor': {'type': 'string'}},
-)
-#: A template of its own for each worker, in a group of a fixed size and in one that grows.
-WORKERS = template(
-    {
-        'fixed': resource('Heat::ResourceGroup', count=1, resource_def={'type': 'worker.yaml'}),
-        'growing': resource(
-            'Heat::AutoScalingGroup', min_size=1, max_size=2, resource={'type': 'worker.yaml'}
-        ),
-    },
-    outputs={'disks': get('fixed', 'disk')},
-)
-WORKER = template(WITH_DISK, outputs={'disk': get('disk', 'status')})
-#: A stack whose lease has another one made.
-OUTER = template(
-    {
-        'lease': resource(
-            'Climate::Lease',
-            start_date={'get_param': 'start'},
-            end_date={'get_param': 'end'},
-            reservations=[
-                {
-                    'resource_type': 'virtual:stack',
-                    'name': {'get_param': 'name'},
-                    'template': {'get_param': 'inner'},
-                    'on_end': {'get_param': 'on_end'},
-                }
-            ],
-        )
-    },
-    {
-        **{name: {'type': 'string'} for name in ('start', 'end', 'name', 'inner')},
-        'on_end': {'type': 'string', 'default': 'delete'},
-    },
-    {'lease': {'get_resource': 'lease'}},
 )

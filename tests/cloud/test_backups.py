@@ -66,26 +66,3 @@ def test_volumes_of_one_backup_start_together(real: Reserving, image: str) -> No
     wait_for(
         lambda: real.cinder.get_backup(backup.id).status == 'available', 'the backup available'
     )
-
-
-def test_a_backup_that_cannot_be_read_is_told_and_tried_again(real: Reserving, image: str) -> None:
-    backup, before = kept(real, image)
-    volume = real.reserve(start=at(hours=1), volume={'backup_id': backup.id})
-    lease = real.lease_of(volume.id)
-    stored = ceph.image_of_backup(backup)
-    with ceph.away(ceph.BACKUPS, stored):
-        real.person.leases.update(lease.id, start='now')
-        told = wait_for(lambda: retried(real, lease.id), 'a start that failed')
-        assert 'its backup could not be restored' in told
-        assert real.person.leases.get(lease.id).status == 'STARTING'
-    real.wait_lease(lease.id, 'ACTIVE')
-    assert real.get(volume.id).status == 'available'
-    assert ceph.digest(ceph.image_of(volume.id)) == before
-
-
-def retried(real: Reserving, lease_id: str) -> str | None:
-    """Return what the history says of the first try that was not the last."""
-    for entry in real.person.leases.history(lease_id):
-        if entry.result == 'retry':
-            return entry.reason
-    return None

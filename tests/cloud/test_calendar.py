@@ -8,8 +8,6 @@ way.
 import dataclasses
 import datetime
 import json
-import os
-import shutil
 import subprocess
 import uuid
 from collections.abc import Iterator
@@ -157,22 +155,6 @@ def test_availability_is_guaranteed_by_the_calendar_and_expected_of_other_hosts(
     assert earliest('--servers', 'flavor=m1.tiny,count=2') == (plan.start, False)
 
 
-def test_usage_shows_what_a_project_has_planned(
-    admin: Person, member: Person, stranger: Person, plan: Plan
-) -> None:
-    week = datetime.timedelta(days=7)
-    span = ('--start', plan.start.isoformat(), '--end', (plan.start + week).isoformat())
-    project = ('--project', member.sdk.current_project_id)
-    rows = shown(admin, 'usage', '--planned', *span, *project)
-    names = ('Hosts', 'Floating IPs', 'Networks')
-    assert {row['Project'] for row in rows} == {project[1]}
-    planned = [sum(row[f'{name} planned'] for row in rows) for name in names]
-    assert planned == [len(POOL), 1, 1]
-    assert sum(row['Hosts used'] for row in rows) == 0
-    done = stranger.cli('openstack', 'lease', 'usage', '--planned', *project)
-    assert (done.returncode, '403' in done.stderr) == (1, True)
-
-
 def test_feed_stands_in_a_calendar_until_it_is_deleted(booking: Booking) -> None:
     """It is read without a token of Keystone."""
     person = booking.person
@@ -194,19 +176,3 @@ def test_feed_stands_in_a_calendar_until_it_is_deleted(booking: Booking) -> None
     text = subprocess.run(read, capture_output=True, text=True, check=True).stdout
     assert text.endswith('404')
     assert name not in text
-
-
-def test_lease_is_watched_until_it_runs(booking: Booking) -> None:
-    person = booking.person
-    lease = person.leases.create(f'watched-{uuid.uuid4().hex[:8]}', at(hours=2), at(hours=1))
-    booking.leases.add(lease.id)
-    command = [shutil.which('openstack') or 'openstack', 'lease', 'show', lease.id, '--watch']
-    pipes: Any = {'stdout': subprocess.PIPE, 'stderr': subprocess.PIPE, 'text': True}
-    environment = {**os.environ, **person.environment}
-    with subprocess.Popen([*command, '-f', 'json'], env=environment, **pipes) as watching:
-        lines = (line for line in watching.stderr or () if line.startswith(lease.name))
-        assert next(lines).startswith(f'{lease.name}: PENDING, starts in ')
-        person.leases.update(lease.id, start='now')
-        assert [line for line in lines if ': ACTIVE, ends in ' in line]
-        assert json.load(watching.stdout)['status'] == 'ACTIVE'
-    assert watching.returncode == 0

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from climateclient import exceptions
 from tests.cloud.booking import Booking
 from tests.cloud.hearing import Hearing
 from tests.cloud.people import at, wait_for
@@ -99,39 +98,6 @@ def test_the_life_of_a_lease_is_told(booking: Booking, bus: Hearing, receiver: R
         'the first delivery again',
     )
     booking.wait_gone(server.id)
-
-
-def test_lease_with_a_manual_start_waits_for_its_user(
-    booking: Booking, bus: Hearing, allocations
-) -> None:
-    server = booking.reserve(start=at(hours=1), start_policy='manual')
-    leases = booking.person.leases
-    lease = booking.lease_of(server.id)
-    with pytest.raises(exceptions.Conflict):
-        leases.start(lease.id)
-    leases.update(lease.id, start=at(seconds=5))
-    bus.wait_for('lease.event.ready_to_start', lease.id)
-    lease = wait_for(
-        lambda: (found := leases.get(lease.id)).status_reason and found, 'a lease that waits'
-    )
-    assert lease.status == 'PENDING'
-    assert booking.person.sdk.compute.get_server(server.id).status == 'RESERVED'
-    assert allocations(server.id)
-    leases.start(lease.id)
-    booking.wait(server.id, 'ACTIVE')
-    booking.wait_lease(lease.id, 'ACTIVE')
-
-
-def test_a_lease_is_cancelled_before_its_start(booking: Booking, allocations) -> None:
-    server = booking.reserve(start=at(hours=1))
-    lease = booking.lease_of(server.id)
-    booking.person.leases.end(lease.id)
-    ended = booking.wait_lease(lease.id, 'TERMINATED')
-    assert ended.status_reason
-    booking.wait_gone(server.id)
-    assert allocations(server.id) == {}
-    actions = [entry.action for entry in booking.person.leases.history(lease.id)]
-    assert 'event.start_lease' not in actions
 
 
 def test_usage_and_limits_count_what_is_held(booking: Booking) -> None:

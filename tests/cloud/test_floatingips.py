@@ -12,7 +12,7 @@ from climateclient import exceptions
 from tests.cloud.networking import forward, has_policy_lines, public
 from tests.cloud.people import Person, at, upgrade_check, wait_for
 from tests.cloud.stacking import Stacking
-from tests.cloud.templates import documented, resource, server, template
+from tests.cloud.templates import documented
 from tests.support.kinds import kind_cell
 
 FIRST, SECOND = ADDRESSES = ['203.0.113.30', '203.0.113.31']
@@ -170,21 +170,6 @@ def test_address_in_a_template_is_known_before_the_start(
     stacks.wait_gone(stack_id)
     assert stacks.wait_deleted(lease_id).status == 'TERMINATED'
     assert had(member) == {}
-
-
-def test_floating_ip_of_a_reserved_stack_ends_with_it(
-    member: Person, stacks: Stacking, network: Any
-) -> None:
-    own = resource('Neutron::FloatingIP', floating_network=network.id)
-    lease_id = stacks.lease()
-    stack_id = stacks.create(template({'server': server(), 'own': own}), lease_id)
-    made = stacks.id_of(stack_id, 'own')
-    held = {each.resource_id: each for each in member.leases.get(lease_id).reservations}
-    assert held[made].resource_type == 'virtual:floatingip'
-    stacks.start(lease_id)
-    stacks.end(lease_id)
-    stacks.wait_gone(stack_id)
-    assert member.sdk.network.find_ip(made) is None
 
 
 def test_upgrade_check_says_what_a_project_manager_could_do() -> None:

@@ -2,19 +2,16 @@
 """What an operator does with hosts of the pool in the wrong order harms nobody."""
 
 import contextlib
-import json
 import pathlib
 import subprocess
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from climate_common import lanes
 from tests.cloud.booking import Booking
-from tests.cloud.people import STATE, Person, cloud, manage, upgrade_check, wait_for
-from tests.cloud.pooling import POOL, boot, enrolled, host_of, hosts_of, lease_hosts
+from tests.cloud.people import STATE, Person, cloud, upgrade_check, wait_for
+from tests.cloud.pooling import POOL, boot, host_of, hosts_of, lease_hosts
 
 #: Another nova-scheduler would be seen by other tests.
 pytestmark = [pytest.mark.alone, pytest.mark.usefixtures('pool')]
@@ -135,22 +132,6 @@ def test_upgrade_check_names_a_host_that_is_not_isolated(not_isolated: str) -> N
     assert f'{NOT_ISOLATED}: {not_isolated}.' in upgrade_check()
 
 
-def test_host_is_neither_enrolled_with_servers_nor_taken_out_of_a_lease(
-    booking: Booking, admin: Person
-) -> None:
-    ordinary = boot(booking)
-    command = ('openstack', 'lease', 'host')
-    refused = admin.cli(*command, 'create', host_of(admin, ordinary.id))
-    assert refused.returncode == 1
-    assert 'has servers' in refused.stderr
-
-    (host,) = hosts_of(lease_hosts(booking))
-    kept = admin.cli(*command, 'delete', host)
-    assert kept.returncode == 1
-    assert 'promised' in kept.stderr
-    assert enrolled(admin)[host].reservable
-
-
 def test_host_whose_compute_is_restarted_in_a_lease_stays_in_it(
     booking: Booking, admin: Person
 ) -> None:
@@ -161,47 +142,3 @@ def test_host_whose_compute_is_restarted_in_a_lease_stays_in_it(
     again = boot(booking, reservation=lease.reservations[0].id)
     assert {host_of(admin, each.id) for each in (inside, again)} == {host}
     assert host_of(admin, boot(booking).id) not in POOL
-
-
-def test_repair_finds_a_mark_without_a_host_a_host_without_its_mark_and_an_open_lane(
-    admin: Person,
-) -> None:
-    """Operators who may write to Placement can take them away, or add them."""
-    host, stray, mark = POOL[0], 'compute3', {lanes.POOL}
-    lane = lanes.lane_name(host, 0)
-    open_to = {lanes.reservation_aggregate(str(uuid.uuid4()))}
-    sound = {name: aggregates_of(admin, name) for name in (host, stray, lane)}
-    wrong = {host: sound[host] - mark, stray: sound[stray] | mark, lane: sound[lane] | open_to}
-    try:
-        for name, aggregates in wrong.items():
-            set_aggregates(admin, name, aggregates)
-        status, found = manage('repair', '--safe', '0')
-        assert status == 1
-        told = json.dumps(found)
-        assert all(name in told for name in wrong)
-        assert aggregates_of(admin, stray) == wrong[stray]
-        manage('repair', '--safe', '0', '--yes')
-        assert {name: aggregates_of(admin, name) for name in sound} == sound
-    finally:
-        for name, aggregates in sound.items():
-            set_aggregates(admin, name, aggregates)
-
-
-def path_of(admin: Person, name: str) -> str:
-    """Return where the aggregates of a resource provider are."""
-    response = admin.sdk.placement.get('/resource_providers', params={'name': name})
-    (found,) = response.json()['resource_providers']
-    return f'/resource_providers/{found["uuid"]}/aggregates'
-
-
-def aggregates_of(admin: Person, name: str) -> set[str]:
-    response = admin.sdk.placement.get(path_of(admin, name), microversion='1.18')
-    return {*response.json()['aggregates']}
-
-
-def set_aggregates(admin: Person, name: str, aggregates: set[str]) -> None:
-    """Say in which aggregates a provider is; this version needs no generation."""
-    response = admin.sdk.placement.put(
-        path_of(admin, name), json=sorted(aggregates), microversion='1.18'
-    )
-    assert response.status_code == 200, response.text

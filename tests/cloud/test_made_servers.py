@@ -55,14 +55,6 @@ class Making:
         found = self.person.sdk.compute.servers()
         return {each.name: each.status for each in found if each.name.startswith(self.name)}
 
-    def fill(self) -> str:
-        """Have an ordinary server take all of the zone; return its id."""
-        compute = self.person.sdk.compute
-        flavor = compute.find_flavor('m1.xlarge', ignore_missing=False)
-        other = self.booking.post({}, flavorRef=flavor.id, availability_zone=ZONE)
-        assert other.status_code == 202, other.text
-        return str(self.booking.wait(other.json()['server']['id'], 'ACTIVE').id)
-
 
 @pytest.fixture
 def making(booking: Booking) -> Iterator[Making]:
@@ -93,16 +85,6 @@ def test_scheduled_are_made_shortly_before_the_start(making: Making) -> None:
     lease = making.person.wait_lease(lease.id, 'ACTIVE', 'ERROR')
     assert lease.status == 'ACTIVE', lease.status_reason
     assert set(making.servers().values()) == {'ACTIVE'}
-
-
-def test_scheduled_whose_room_another_user_took_says_so(making: Making) -> None:
-    lease = making.lease('m1.xlarge', kind='scheduled', start=at(seconds=60))
-    making.fill()
-    lease = making.person.wait_lease(lease.id, 'ERROR')
-    assert 'No valid host' in lease.status_reason
-    making.person.leases.delete(lease.id)
-    making.person.wait_lease_gone(lease.id)
-    assert making.servers() == {}
 
 
 @kind_cell('Servers that are made for the lease', 'retry')

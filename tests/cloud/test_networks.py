@@ -3,7 +3,7 @@
 
 import datetime
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -27,22 +27,6 @@ def registered(admin: Person) -> Iterator[None]:
         client.delete(each.id)
 
 
-@pytest.fixture
-def segment_ranges(admin: Person) -> Iterator[Callable[..., Any]]:
-    """Make network segment ranges, as an administrator can; they are deleted afterwards."""
-    sdk, made = admin.sdk.network, []
-
-    def make(first: int, last: int, **values: Any) -> Any:
-        kind = {'network_type': 'vlan', 'physical_network': PHYSICAL}
-        found = sdk.create_network_segment_range(minimum=first, maximum=last, **kind, **values)
-        made.append(found)
-        return found
-
-    yield make
-    for each in made:
-        sdk.delete_network_segment_range(each)
-
-
 def wanted(**values: Any) -> list[dict[str, Any]]:
     both = {'resource_type': 'network', 'network_name': 'net1', 'physical_network': PHYSICAL}
     return [{**both, 'segment_id': FIRST, **values}]
@@ -57,32 +41,6 @@ def test_only_operators_set_segments_apart_and_choose_them(member: Person) -> No
         member.sdk.network.create_network(
             name='taken', **{f'provider_{name}': value for name, value in provider.items()}
         )
-
-
-def test_segment_that_neutron_chooses_is_set_apart_only_from_others(
-    admin: Person, member: Person, segment_ranges: Callable[..., Any]
-) -> None:
-    with pytest.raises(exceptions.BadRequest, match='100-199'):
-        admin.client.networks.create('vlan', 150, PHYSICAL)
-    service = admin.sdk.identity.find_project('service', ignore_missing=False)
-    segment_ranges(100, 198, shared=False, project_id=service.id)
-    apart = admin.client.networks.create('vlan', 150, PHYSICAL)
-    vlan = {'provider_network_type': 'vlan', 'provider_physical_network': PHYSICAL}
-    ordinary = admin.sdk.network.create_network(name='ordinary', **vlan)
-    try:
-        # Neutron chooses by chance, here from the one that is left.
-        assert ordinary.provider_segmentation_id == 199
-        with pytest.raises(Exception, match='No project network'):
-            admin.sdk.network.create_network(name='second', **vlan)
-        lease = member.leases.create('its', at(hours=1), reservations=wanted(segment_id=150))
-        lease = member.wait_lease(lease.id, 'ACTIVE')
-        made = admin.sdk.network.get_network(lease.reservations[0].params['network_id'])
-        assert made.provider_segmentation_id == 150
-        member.leases.end(lease.id)
-        member.wait_lease(lease.id, 'TERMINATED')
-    finally:
-        admin.sdk.network.delete_network(ordinary)
-        admin.client.networks.delete(apart.id)
 
 
 @kind_cell('Networks', 'scheduled')

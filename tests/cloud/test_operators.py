@@ -22,8 +22,6 @@ from tests.cloud.people import (
     upgrade_check,
     wait_for,
 )
-from tests.cloud.stacking import Stacking
-from tests.cloud.templates import SMALL
 
 
 @pytest.mark.alone
@@ -40,18 +38,6 @@ def test_a_server_that_lost_its_lease_is_found_and_repaired(booking: Booking) ->
     assert status == 0
     booking.wait_gone(server.id)
     assert server.id not in json.dumps(manage('orphans')[1])
-
-
-@pytest.mark.alone
-def test_an_empty_stack_that_lost_its_lease_is_found_and_repaired(stacks: Stacking) -> None:
-    lease_id, stack_id = stacks.order(SMALL, hold='start')
-    assert stack_id not in json.dumps(manage('orphans')[1])
-    lose(lease_id)
-    status, found = manage('orphans')
-    assert status == 1
-    assert stack_id in json.dumps(found)
-    manage('repair', '--safe', '0', '--yes')
-    stacks.wait_gone(stack_id)
 
 
 def lose(lease_id: str) -> None:

@@ -4,15 +4,13 @@
 It has no role admin; the services have the lines of ``devstack/local/templates/policies``.
 """
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from climateclient import exceptions
 from tests.cloud.networking import PHYSICAL, filled, forward, public
-from tests.cloud.people import Person, at, environment, manage
+from tests.cloud.people import Person, at, environment
 
 pytestmark = pytest.mark.alone
 
@@ -60,14 +58,6 @@ def test_service_user_sees_resources_of_every_project(member: Person) -> None:
         member.sdk.block_storage.delete_volume(volume)
 
 
-def test_what_neutron_gives_to_others_is_not_set_apart(admin: Person) -> None:
-    for number, physical, told in ((150, PHYSICAL, '100-199'), (250, 'physnet9', 'physnet9')):
-        with pytest.raises(exceptions.BadRequest, match=told):
-            admin.client.networks.create('vlan', number, physical)
-    with pytest.raises(exceptions.BadRequest, match='allocation pool'):
-        admin.client.floatingips.create(public(admin).id, '203.0.113.205')
-
-
 @pytest.mark.usefixtures('registered')
 def test_lease_starts_and_ends_with_all_that_is_in_its_network(
     admin: Person, member: Person, stranger: Person
@@ -86,28 +76,4 @@ def test_lease_starts_and_ends_with_all_that_is_in_its_network(
         member.leases.end(lease.id)
         assert member.wait_lease(lease.id, 'TERMINATED').status_reason is None
         check_gone(admin)
-    assert sdk.find_ip(ADDRESS) is None
-
-
-@pytest.mark.usefixtures('registered')
-def test_what_a_lease_left_behind_is_found_and_repaired(admin: Person, member: Person) -> None:
-    lease = member.leases.create('left', at(hours=1), reservations=wanted(member))
-    address, network = member.wait_lease(lease.id, 'ACTIVE').reservations
-    member.leases.end(lease.id)
-    member.wait_lease(lease.id, 'TERMINATED')
-    sdk, project = admin.sdk.network, member.sdk.current_project_id
-    mark = 'climate:{}'.format
-    left = [
-        sdk.create_network(name='left', project_id=project, description=mark(network.id)).id,
-        sdk.create_ip(
-            floating_network_id=public(admin).id,
-            floating_ip_address=ADDRESS,
-            project_id=project,
-            description=mark(address.id),
-        ).id,
-    ]
-    _, found = manage('orphans')
-    assert all(each in json.dumps(found) for each in left)
-    manage('repair', '--safe', '0', '--yes')
-    assert sdk.find_network(left[0]) is None
     assert sdk.find_ip(ADDRESS) is None

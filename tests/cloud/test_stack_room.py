@@ -4,13 +4,10 @@
 All of them use one zone: they run in one process, one after the other (``conftest.py``).
 """
 
-import json
-import uuid
-
 from tests.cloud.booking import Booking
 from tests.cloud.people import Person, at, wait_for
 from tests.cloud.stacking import Stacking
-from tests.cloud.templates import LARGE, OUTER, SMALL, TOO_MUCH, ZONE
+from tests.cloud.templates import LARGE, SMALL, TOO_MUCH, ZONE
 
 
 def test_what_cannot_be_held_as_a_whole_is_not_held_at_all(
@@ -76,38 +73,3 @@ def test_a_lease_that_starts_at_once(stacks: Stacking) -> None:
         assert stacks.servers(stack_id) == ['ACTIVE'], hold
         stacks.end(lease_id)
         stacks.wait_gone(stack_id)
-
-
-def test_a_hidden_parameter_stays_hidden(stacks: Stacking) -> None:
-    secret = f'secret-{uuid.uuid4().hex}'
-    lease_id, stack_id = stacks.order(LARGE, hold='start', parameters={'secret': secret})
-    url = f'/leases/{lease_id}'
-    for path in (url, f'{url}/history'):
-        text = stacks.person.client.get(path).text
-        assert secret not in text
-        assert 'heat_template_version' not in text
-    shown = stacks.show(stack_id)
-    assert secret not in json.dumps(shown)
-    stacks.start(lease_id)
-    (server,) = stacks.ids(stack_id, 'OS::Nova::Server')
-    assert stacks.person.sdk.compute.get_server(server).metadata == {'secret': secret}
-
-
-def test_a_stack_whose_lease_has_another_one_made(stacks: Stacking) -> None:
-    name = f'test-{uuid.uuid4().hex[:8]}'
-    given = {'start': at(hours=1), 'end': at(hours=2), 'name': name, 'inner': LARGE}
-    outer = stacks.create(OUTER, **given)
-    lease_id = stacks.outputs(outer)['lease']
-    held = stacks.person.leases.get(lease_id).reservations
-    (inner,) = [each.resource_id for each in held if each.params.get('name') == name]
-    stacks.stacks.append(inner)
-    stacks.wait_filled(inner)
-    assert stacks.servers(inner) == ['RESERVED']
-
-    stacks.update(outer, OUTER, **given, on_end='suspend')
-    held = stacks.person.leases.get(lease_id).reservations
-    (after,) = [each for each in held if each.params.get('name') == name]
-    assert (after.resource_id, after.params['on_end']) == (inner, 'suspend')
-
-    stacks.delete(outer)
-    stacks.wait_gone(inner)

@@ -3,14 +3,12 @@
 
 import os
 import signal
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
 from tests.cloud.people import cloud, pid, wait_for
 from tests.cloud.stacking import Stacking
-from tests.cloud.templates import PAIR, SIGNALS, WIDE
+from tests.cloud.templates import PAIR, SIGNALS
 
 SERVER = 'OS::Nova::Server'
 
@@ -82,38 +80,3 @@ def test_an_engine_that_is_killed_during_the_wake_up(stacks: Stacking) -> None:
     stacks.wait_lease(lease_id, 'ACTIVE')
     assert stacks.look(stack_id)['stack_status'] == 'UPDATE_COMPLETE'
     assert stacks.wake_ups(stack_id) == [1, 1]
-
-
-def test_a_stack_for_which_there_is_no_room(
-    stacks: Stacking, allocations: Callable[[str], dict[str, Any]]
-) -> None:
-    """Rolled back, nothing is kept of what was to be added, and what runs is not touched."""
-    lease_id = stacks.lease()
-    refused = stacks.begin(WIDE, lease_id, rollback=True, wide=2)
-    stack_id = stacks.begin(WIDE, lease_id, rollback=True)
-    stacks.wait(stack_id, 'CREATE_COMPLETE')
-    stacks.wait(refused, 'ROLLBACK_COMPLETE')
-    assert 'No valid host' in stacks.reasons(refused)
-    assert stacks.ids(refused, SERVER) == []
-    both = ['virtual:instance', 'virtual:stack', 'virtual:stack']
-    wait_for(lambda: live(stacks, lease_id) == both, 'what was rolled back is freed')
-
-    stacks.start(lease_id)
-    stacks.ask(stack_id, WIDE, lease_id, wide=2)
-    stacks.wait(stack_id, 'ROLLBACK_COMPLETE')
-    assert 'No valid host' in stacks.reasons(stack_id)
-    (server,) = stacks.ids(stack_id, SERVER)
-    assert stacks.wake_ups(stack_id) == [1]
-    assert stacks.servers(stack_id) == ['ACTIVE']
-    wait_for(lambda: live(stacks, lease_id) == both, 'what was rolled back is freed')
-
-    stacks.end(lease_id)
-    stacks.wait_gone(stack_id)
-    stacks.wait_gone(refused)
-    assert not allocations(server)
-
-
-def live(stacks: Stacking, lease_id: str) -> list[str]:
-    """Return the types of what a lease holds."""
-    found = stacks.person.leases.get(lease_id).reservations
-    return sorted(r.resource_type for r in found if r.status in ('pending', 'active'))

@@ -11,9 +11,7 @@ from keystoneauth1.identity import v3
 
 from climate_core.api.auth import is_own_token
 from climateclient.client import Client
-from tests.cloud.hearing import Hearing
-from tests.cloud.people import REGION, Person, at, wait_for
-from tests.cloud.reserving import Reserving
+from tests.cloud.people import REGION, Person, at
 
 Lease = Callable[[Client], str]
 
@@ -86,25 +84,3 @@ def test_user_with_other_roles_has_another_trust(
     lease(again.client)
     assert len(again.trusts()) == 2
     assert first in again.trusts()
-
-
-def test_trust_that_is_gone_is_told_before_the_start_fails(
-    colleague: Person, bus: Hearing
-) -> None:
-    """It is deleted before the managers ask for its token, a minute before the start."""
-    volumes = Reserving(colleague)
-    try:
-        volume = volumes.reserve(start=at(seconds=120), end=at(hours=1))
-        lease_id = volumes.lease_of(volume.id).id
-        (trust,) = colleague.trusts()
-        colleague.sdk.identity.delete(f'/OS-TRUST/trusts/{trust}')
-        told = wait_for(lambda: colleague.leases.get(lease_id).status_reason, 'the trouble')
-        assert told.startswith('The start will fail: Keystone does not accept the trust')
-        assert colleague.leases.get(lease_id).status == 'PENDING'
-        assert bus.wait_for('lease.event.start_lease.warning', lease_id)['reason'] == told
-        failed = colleague.wait_lease(lease_id, 'ERROR')
-        assert 'will fail' not in failed.status_reason
-        actions = [each.action for each in colleague.leases.history(lease_id)]
-        assert actions.count('trust.refused') == 1
-    finally:
-        volumes.clean()

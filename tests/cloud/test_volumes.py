@@ -2,7 +2,6 @@
 """From the hint to a volume with its bytes and its end, on the real cloud."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -10,7 +9,7 @@ from climateclient import exceptions
 from tests.cloud import ceph
 from tests.cloud.booking import Booking
 from tests.cloud.ceph import IMAGE_BYTES
-from tests.cloud.people import REGION, Person, at, wait_for
+from tests.cloud.people import Person, at, wait_for
 from tests.cloud.reserving import RESERVED, Reserving
 from tests.support.kinds import kind_cell
 
@@ -166,30 +165,6 @@ def test_a_server_and_the_volumes_it_boots_from_and_uses(
     assert [each for each in history if each.result in ('retry', 'failed')] == []
 
 
-def test_a_server_is_refused_a_volume_of_another_lease(
-    volumes: Reserving, booking: Booking
-) -> None:
-    volume = volumes.reserve(start=at(hours=1))
-    device = {
-        'boot_index': -1,
-        'uuid': volume.id,
-        'source_type': 'volume',
-        'destination_type': 'volume',
-    }
-    other = volumes.lease_of(volumes.reserve(start=at(hours=1)).id)
-    for hints in ({}, {'reserved': 'True', 'lease_id': other.id}):
-        root = {
-            'boot_index': 0,
-            'uuid': booking.image.id,
-            'source_type': 'image',
-            'destination_type': 'local',
-        }
-        response = booking.post(hints, block_device_mapping_v2=[root, device])
-        assert response.status_code == 400, response.text
-        assert volume.id in response.text
-    assert volumes.get(volume.id).status == RESERVED
-
-
 @pytest.mark.parametrize(
     ('hints', 'field'),
     [
@@ -209,34 +184,6 @@ def test_wrong_hint_is_refused_and_leaves_nothing(
     assert field in response.text
     assert not volumes.exists(volumes.names[-1])
     assert (volumes.quota(), volumes.held()) == before
-
-
-@pytest.fixture
-def full(stranger: Person, admin: Person) -> Iterator[Reserving]:
-    """Return a project that may reserve no volume more than it does."""
-    volumes = Reserving(stranger)
-    identity = admin.sdk.identity
-    limit = identity.create_limit(
-        service_id=identity.find_service('climate').id,
-        region_id=REGION,
-        project_id=stranger.sdk.current_project_id,
-        resource_name='reserved_volumes',
-        resource_limit=volumes.held()[0],
-    )
-    yield volumes
-    identity.delete_limit(limit)
-    volumes.clean()
-
-
-def test_over_the_limit_leaves_nothing(full: Reserving) -> None:
-    before = full.quota(), full.held()
-    leases = {lease.id for lease in full.person.leases.list()}
-    response = full.post({'reserved': 'True', 'lease_params': '{"start": "now"}'})
-    assert response.status_code == 403, response.text
-    assert 'reserved_volumes' in response.text
-    assert not full.exists(full.names[-1])
-    assert (full.quota(), full.held()) == before
-    assert {lease.id for lease in full.person.leases.list()} == leases
 
 
 def test_deleting_a_reserved_volume_is_noticed_by_its_lease(volumes: Reserving) -> None:
@@ -267,14 +214,3 @@ def test_the_end_takes_a_volume_from_a_server_that_stays(
     assert volumes.get(volume.id).status == 'available'
     assert attached(volumes, volume.id) == set()
     assert compute.get_server(server.id).status == 'ACTIVE'
-
-
-def test_the_hours_of_a_volume_are_counted(volumes: Reserving) -> None:
-    def hours() -> float:
-        used = volumes.person.client.usage(at(hours=-1), at(seconds=1))
-        return sum(each.used.get('volume_gb_hours') or 0 for each in used)
-
-    before = hours()
-    volume = volumes.reserve(start='now')
-    volumes.wait_lease(volumes.lease_of(volume.id).id, 'ACTIVE')
-    wait_for(lambda: hours() > before, 'more hours than before')

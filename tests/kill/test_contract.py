@@ -6,7 +6,7 @@ import datetime
 
 import pytest
 
-from climate_core.lease import changes, model
+from climate_core.lease import changes, model, resources
 from climate_core.lease.events import end, schedule, start
 from climate_core.lease.transitions import Change
 from tests.kill.deaths import EVENT, OUTBOX, check_no_error, check_told
@@ -42,7 +42,7 @@ def statuses(stage, lease):
 )
 def test_taking_a_resource_out(stage, kill):
     (gone, stays), lease = running_lease(stage, 2)
-    leases.change(stage.database, lease.id, changes.remove_reservation, lease.reservations[0].id)
+    leases.change(stage.database, lease.id, resources.remove_reservation, lease.reservations[0].id)
 
     stage.survive(kill)
     stage.until(lambda: statuses(stage, lease)[gone] == 'deleted')

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from climate_core.lease import model
-from climate_core.lease.unit_properties import Node
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.plugins.server import ServerPlugin
 from climate_core.plugins.volume import VolumePlugin
 from climate_hosts.db import hosts
+from climate_hosts.nodes import Node
 from climate_hosts.plugins.host import HostPlugin
 from climate_networks import db
 from climate_networks.plugins.floatingips import FloatingIpPlugin

@@ -18,11 +18,11 @@ from climate_core.cloud import errors
 from climate_core.context import RequestContext
 from climate_core.db import due_events, leases, tables
 from climate_core.db.engine import Clock, Database
+from climate_core.db.trusts import TrustScope
 from climate_core.delivery import publisher
 from climate_core.engine.allocation_release import AllocationReleaser
 from climate_core.engine.claims import Claims
 from climate_core.lease import model
-from climate_core.lease.model import TrustScope
 from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services

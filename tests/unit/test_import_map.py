@@ -54,7 +54,7 @@ ROWS = (
     ('notifications', 'policies', 'conf'),
     ('lease',),
     # Root modules that all may use.
-    ('concurrency',),
+    ('concurrency', 'webhooks'),
     ('context', 'exceptions', 'packages', 'process', 'test_hooks', 'threads'),
 )
 ROW = {name: number for number, row in enumerate(ROWS) for name in row}
@@ -206,7 +206,11 @@ def test_comparisons_with_a_type_of_event_are_found() -> None:
 
 
 def test_only_the_table_of_events_knows_what_is_done_for_which_type() -> None:
-    table = 'climate_core.lease.events', 'climate_common.event_types'
+    table = (
+        'climate_core.lease.events',
+        'climate_core.lease.transitions',
+        'climate_common.event_types',
+    )
     wrong = {
         (module, line)
         for module, path in MODULES.items()

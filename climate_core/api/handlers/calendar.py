@@ -26,7 +26,7 @@ from climate_core.api.request import (
 from climate_core.api.schemas import calendar as schema
 from climate_core.db import capacity, sql, timeline_rows
 from climate_core.lease import request as lease_request
-from climate_core.lease import unit_properties
+from climate_core.plugins import filters
 
 #: The default period, and the longest.
 _USUAL: Final = datetime.timedelta(days=7)
@@ -190,7 +190,7 @@ def _check_properties(
     The error does not reveal whether a property that the caller may not see exists.
     """
     for number, name in enumerate(names):
-        is_secret = not sees_all and name in unit_properties.NODE_FACTS and name not in _COMMON
+        is_secret = not sees_all and name in filters.NODE_FACTS and name not in _COMMON
         if is_secret or all(unit.properties[number] is None for unit in units):
             raise exceptions.BadRequest(
                 f'properties: no host has a property {name} that you may see. GET '

@@ -12,7 +12,19 @@ A new type of event is
 
 from typing import Final
 
-from climate_core.lease.events.base import (
+from climate_core.lease.events.end import EndLease, EndReservation, ExternalEnd, ReleaseTrust
+from climate_core.lease.events.preemption import PreemptLease
+from climate_core.lease.events.preparation import PrepareReservation
+from climate_core.lease.events.queue import MakeRoom, RetryLease
+from climate_core.lease.events.start import (
+    BeforeEnd,
+    BeforeStart,
+    ReadyToStart,
+    ReallocateReservation,
+    StartLease,
+    UserEvent,
+)
+from climate_core.lease.transitions import (
     BY_USER,
     EventHandler,
     Stage,
@@ -22,13 +34,6 @@ from climate_core.lease.events.base import (
     register,
     terminate_lease,
 )
-from climate_core.lease.events.end import EndLease, EndReservation, ExternalEnd, ReleaseTrust
-from climate_core.lease.events.notices import BeforeEnd, BeforeStart, ReadyToStart, UserEvent
-from climate_core.lease.events.preemption import PreemptLease
-from climate_core.lease.events.preparation import PrepareReservation
-from climate_core.lease.events.queue import MakeRoom, RetryLease
-from climate_core.lease.events.reallocation import ReallocateReservation
-from climate_core.lease.events.start import StartLease
 
 __all__ = [
     'BY_USER',

@@ -10,9 +10,17 @@ from typing import Final
 
 from climate_common import dates
 from climate_core.lease import model, states, transitions
-from climate_core.lease.events import base, start
+from climate_core.lease.events import start
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.transitions import Change, EventWork, Outcome, Result
+from climate_core.lease.transitions import (
+    Change,
+    EventHandler,
+    EventWork,
+    Outcome,
+    Outcomes,
+    Result,
+    Stage,
+)
 
 _L = states.LeaseStatus
 _R = states.ReservationStatus
@@ -39,9 +47,9 @@ def end_lease(lease: Lease, now: datetime) -> Change:
     has_started = now > lease.start_date and lease.status not in states.UNGRANTED
     after = _with_earlier_end(lease, min(lease.end_date, now)) if has_started else lease
     reason = 'Its user ended the lease.' if has_started else CANCELLED
-    after = base.cancel_by_stage(after, base.Stage.END_REQUESTED, reason, now)
+    after = transitions.cancel_by_stage(after, Stage.END_REQUESTED, reason, now)
     if not lease.live:
-        ended = base.terminate_lease(after, now, end_reason(after))
+        ended = transitions.terminate_lease(after, now, end_reason(after))
         return Change(ended, {'lease.update': None, ENDED: None})
     ending = after.moved_to(_L.TERMINATING, end_reason(after))
     return Change(ending.with_events(end_now(ending, now)), {'lease.update': None})
@@ -60,16 +68,16 @@ def delete_lease(lease: Lease, now: datetime) -> Change:
     status = lease.status if lease.status == _L.TERMINATED else _L.DELETING
     deleting = lease.moved_to(status, lease.status_reason)
     if not lease.live:
-        ended = base.terminate_lease(deleting, now, lease.status_reason)
+        ended = transitions.terminate_lease(deleting, now, lease.status_reason)
         return Change(dataclasses.replace(ended, deleted_at=now), {'lease.delete': None})
     if lease.status == _L.DELETING:
         return Change(lease)
     reason = 'The lease is deleted.'
-    after = base.cancel_by_stage(deleting, base.Stage.END_REQUESTED, reason, now)
+    after = transitions.cancel_by_stage(deleting, Stage.END_REQUESTED, reason, now)
     return Change(after.with_events(end_now(lease, now)))
 
 
-class EndLease(base.EventHandler):
+class EndLease(EventHandler):
     event_type = model.END
     due = '``end_date``, or when the user ends or deletes the lease'
     action = 'does the end action of every resource, those of the highest rank first'
@@ -79,7 +87,7 @@ class EndLease(base.EventHandler):
         'lease.update': 'servers on its hosts have a grace period, or are migrated',
     }
     priority = 1
-    cancelled_by = base.Stage.TERMINATED
+    cancelled_by = Stage.TERMINATED
     plugin_methods = ('end',)
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
@@ -95,14 +103,14 @@ class EndLease(base.EventHandler):
             lease = lease.moved_to(_L.TERMINATING, end_reason(lease))
         # A resource that was being removed from the lease is freed with the rest.
         reason = 'The end of the lease came first.'
-        after = base.cancel_by_stage(lease, base.Stage.END_BEGINS, reason, now)
+        after = transitions.cancel_by_stage(lease, Stage.END_BEGINS, reason, now)
         if start_failed:
             notifications: dict[str, str | None] = {start.START_FAILED: start.TOO_LATE}
         else:
             notifications = _grace_notifications(before, now)
         return EventWork(after, lease.live, notifications=notifications)
 
-    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+    def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
         after = transitions.apply_outcomes(lease, outcomes, self.done_status, now)
         if after.live:
             after = dataclasses.replace(after, status_reason=_freeing_reason(after, outcomes))
@@ -111,13 +119,13 @@ class EndLease(base.EventHandler):
         notifications: dict[str, str | None] = {ENDED: None}
         if lease.status == _L.DELETING:
             notifications['lease.delete'] = None
-        return Change(base.terminate_lease(after, now, end_reason(after)), notifications)
+        return Change(transitions.terminate_lease(after, now, end_reason(after)), notifications)
 
     def retries_forever(self, lease: Lease, event: Event) -> bool:
         return True
 
 
-class EndReservation(base.EventHandler):
+class EndReservation(EventHandler):
     event_type = model.END_RESERVATION
     due = (
         'when the user removes a resource from the lease, or at the end that it keeps when the '
@@ -128,7 +136,7 @@ class EndReservation(base.EventHandler):
     notifications = {'lease.update': 'a resource left the lease'}
     priority = 1
     hidden = True
-    cancelled_by = base.Stage.END_BEGINS
+    cancelled_by = Stage.END_BEGINS
     plugin_methods = ('end',)
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
@@ -144,7 +152,7 @@ class EndReservation(base.EventHandler):
         )
         return EventWork(lease.with_reservations(*leaving), leaving)
 
-    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+    def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
         after = transitions.apply_outcomes(lease, outcomes, self.done_status, now)
         left = [r for r in after.live if r.id == event.reservation_id]
         if left:
@@ -196,7 +204,7 @@ def _with_never_awake(lease: Lease, now: datetime) -> Lease:
     )
 
 
-def _freeing_reason(lease: Lease, outcomes: base.Outcomes) -> str | None:
+def _freeing_reason(lease: Lease, outcomes: Outcomes) -> str | None:
     """Return why a lease is still ending; the last reason stays until its end."""
     failing = []
     for each in lease.live:
@@ -237,15 +245,15 @@ def _failed(reservation: Reservation) -> bool:
     return reservation.status_reason is not None and (failed or reservation.missing_resources)
 
 
-class Cleanup(base.EventHandler):
+class Cleanup(EventHandler):
     """Handle an event after the end of the lease, without a notification."""
 
     on_failure = 'retried; abandoned after a permanent failure'
     priority = 3
     hidden = True
-    cancelled_by = base.Stage.NEVER
+    cancelled_by = Stage.NEVER
 
-    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+    def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
         return Change(lease.with_events(transitions.settle_event(event, outcomes[event.id], now)))
 
 
@@ -256,7 +264,7 @@ class ReleaseTrust(Cleanup):
     lease_call = 'release_trust'
     service = 'keystone'
 
-    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+    def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
         if outcomes[event.id].result is Result.DONE:
             lease = dataclasses.replace(lease, trust_id=None)
         return super().settle(lease, event, outcomes, now)

@@ -13,9 +13,9 @@ from oslo_utils import uuidutils
 
 from climate_common import dates, resource_types
 from climate_core.lease import model, states, transitions
-from climate_core.lease.events import base, preparation
+from climate_core.lease.events import preparation
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.transitions import Change, EventWork
+from climate_core.lease.transitions import Change, EventHandler, EventWork, Outcomes, Stage
 
 _L = states.LeaseStatus
 _R = states.ReservationStatus
@@ -65,7 +65,7 @@ def _holds_resources(lease: Lease) -> bool:
     return any(each.unit_kind is None and each.is_made for each in lease.live)
 
 
-class PreemptLease(base.EventHandler):
+class PreemptLease(EventHandler):
     event_type = model.PREEMPT
     due = '``preemption_notice`` after another lease was allocated what the lease has'
     action = (
@@ -75,7 +75,7 @@ class PreemptLease(base.EventHandler):
     on_failure = 'retried for ever'
     notifications = {PREEMPTED: 'it has released what another lease needs, and is queued'}
     priority = 1
-    cancelled_by = base.Stage.END_BEGINS
+    cancelled_by = Stage.END_BEGINS
     plugin_methods = ('preempt',)
     done_status = _R.PENDING
 
@@ -88,7 +88,7 @@ class PreemptLease(base.EventHandler):
             lease.moved_to(_L.ACTIVE, _PREEMPTING_REASON), _active_reservations(lease)
         )
 
-    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+    def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
         after = transitions.apply_outcomes(lease, outcomes, self.done_status, now)
         left = _active_reservations(after)
         left_ids = {r.id for r in left}
@@ -118,7 +118,7 @@ def requeue_preempted(lease: Lease, now: datetime) -> Lease:
         for each in lease.reservations
     )
     due = model.new_event(lease.id, model.RETRY, now + preparation.RETRY_PAUSE, now)
-    after = base.without_grant(lease, due, None, reservations).moved_to(
+    after = transitions.without_grant(lease, due, None, reservations).moved_to(
         _L.WAITING, PREEMPTED_REASON
     )
     return dataclasses.replace(after, retries_left=None)

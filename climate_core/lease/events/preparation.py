@@ -20,9 +20,16 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from climate_core.lease import model, states, transitions
-from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.transitions import Change, EventWork, Outcome, Result
+from climate_core.lease.transitions import (
+    Change,
+    EventHandler,
+    EventWork,
+    Outcome,
+    Outcomes,
+    Result,
+    Stage,
+)
 
 _L = states.LeaseStatus
 _R = states.ReservationStatus
@@ -35,7 +42,7 @@ RETRY_PAUSE: Final = timedelta(seconds=60)
 PREEMPTOR_RETRIES: Final = 12
 
 
-class PrepareReservation(base.EventHandler):
+class PrepareReservation(EventHandler):
     event_type = model.PREPARE
     follows_grant = True
     due = (
@@ -53,7 +60,7 @@ class PrepareReservation(base.EventHandler):
     notifications = {'lease.update': 'a resource cannot be prepared'}
     priority = 2
     hidden = True
-    cancelled_by = base.Stage.END_BEGINS
+    cancelled_by = Stage.END_BEGINS
     plugin_methods = ('prepare', 'rollback_prepare')
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
@@ -63,7 +70,7 @@ class PrepareReservation(base.EventHandler):
             return EventWork(lease, skip_reason='Its resource is gone, or freed with the lease.')
         return EventWork(lease, todo)
 
-    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+    def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
         """Return the lease after the work on one reservation before its start.
 
         What cannot be prepared is in ERROR before it is freed, so that any manager that continues
@@ -270,7 +277,9 @@ def requeue(lease: Lease, reason: str, now: datetime) -> Lease:
     due = transitions.repeat_event(retry, time, now)
     duration = None if lease.duration is None else timedelta(seconds=lease.duration)
     reservations = (failed.get(each.id, each) for each in lease.reservations)
-    after = base.without_grant(lease, due, duration, reservations).moved_to(_L.WAITING, reason)
+    after = transitions.without_grant(lease, due, duration, reservations).moved_to(
+        _L.WAITING, reason
+    )
     left = PREEMPTOR_RETRIES if lease.retries_left is None else lease.retries_left
     after = dataclasses.replace(after, retries_left=left - 1)
     return after.with_events(*rollbacks)

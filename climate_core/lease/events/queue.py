@@ -4,15 +4,24 @@
 Queued reservations keep their ids, which servers refer to.
 """
 
+import abc
 import dataclasses
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from climate_core.lease import model, states, transitions
-from climate_core.lease.events import base, preparation, schedule
+from climate_core.lease.events import preparation, schedule
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.transitions import Change, EventWork, Outcome, Result
+from climate_core.lease.transitions import (
+    Change,
+    EventHandler,
+    EventWork,
+    Outcome,
+    Outcomes,
+    Result,
+    Stage,
+)
 
 _L = states.LeaseStatus
 _R = states.ReservationStatus
@@ -29,11 +38,11 @@ _RETRIES_EXHAUSTED: Final = 'There was not enough for it as often as it was trie
 _GRANTED: Final = 'There is enough for the lease by now.'
 
 
-class UngrantedEvent(base.EventHandler):
+class UngrantedEvent(EventHandler):
     """Make one call for a lease until it is granted."""
 
     priority = 2
-    cancelled_by = base.Stage.END_BEGINS
+    cancelled_by = Stage.END_BEGINS
     #: The status of a lease that is not granted.
     lease_status: ClassVar[states.LeaseStatus]
     #: The reason to skip the event of a lease in another status.
@@ -47,16 +56,16 @@ class UngrantedEvent(base.EventHandler):
             return EventWork(lease, skip_reason=self.obsolete_reason)
         return EventWork(lease)
 
-    def settle(self, lease: Lease, event: Event, outcomes: base.Outcomes, now: datetime) -> Change:
+    def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
         if lease.status != self.lease_status:
             return Change(lease.with_events(transitions.complete_event(event, None, now)))
         return self.settle_outcome(lease, event, outcomes[event.id], now)
 
+    @abc.abstractmethod
     def settle_outcome(
         self, lease: Lease, event: Event, outcome: Outcome, now: datetime
     ) -> Change:
         """Return the lease after a call that did not grant it."""
-        raise NotImplementedError
 
     def abandon(self, lease: Lease, event: Event, reason: str, now: datetime) -> Change:
         """Return a lease that is not retried any more; its event is in error."""
@@ -162,7 +171,7 @@ def queue_lease(
     """
     due = model.new_event(lease.id, model.RETRY, now + timedelta(seconds=seconds), now)
     reservations = (dataclasses.replace(each, amounts={}) for each in lease.reservations)
-    after = base.without_grant(lease, due, duration, reservations)
+    after = transitions.without_grant(lease, due, duration, reservations)
     return dataclasses.replace(
         after, status=_L.WAITING, status_reason=reason, retries_left=retries
     )
@@ -185,7 +194,7 @@ def drain_hosts_for(
     """
     due = model.new_event(lease.id, model.MAKE_ROOM, now, now)
     reservations = (dataclasses.replace(each, progress=progress) for each in lease.reservations)
-    after = base.without_grant(lease, due, duration, reservations)
+    after = transitions.without_grant(lease, due, duration, reservations)
     return dataclasses.replace(after, status=_L.IN_PROGRESS, status_reason=reason)
 
 
@@ -231,7 +240,9 @@ def grant_lease(
         after = dataclasses.replace(after, retries_left=None, duration=None)
     after = transitions.cancel_events(after, _next_retries(after), _GRANTED, now)
     first = schedule.first_events(after, (), now, before_start)
-    after = after.with_events(*(e for e in first if base.get_handler(e.event_type).follows_grant))
+    after = after.with_events(
+        *(e for e in first if transitions.get_handler(e.event_type).follows_grant)
+    )
     if after.event(model.END) is None:
         after = after.with_events(model.new_event(lease.id, model.END, end, now))
     # A resource that exists was shelved; the start unshelves it.

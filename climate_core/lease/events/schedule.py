@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from climate_core.lease import model, states, transitions
-from climate_core.lease.events import base
 from climate_core.lease.model import Event, Lease
 
 
@@ -31,7 +30,7 @@ def first_events(
         wanted += [(model.BEFORE_START, time) for time in sorted(notices)]
     if lease.before_end_date is not None:
         wanted.append((model.BEFORE_END, lease.before_end_date))
-    wanted.sort(key=lambda item: (item[1], base.get_handler(item[0]).priority))
+    wanted.sort(key=lambda item: (item[1], transitions.get_handler(item[0]).priority))
     return tuple(model.new_event(lease.id, kind, time, now) for kind, time in wanted)
 
 
@@ -71,7 +70,7 @@ def follow_dates(event: Event, before: Lease, after: Lease, now: datetime) -> Ev
         # It is due before the start, not when the reservation was added.
         moved = event.time + (after.start_date - before.start_date)
         return transitions.move_event(event, max(moved, now), now)
-    if kind == model.BEFORE_END or base.is_user_event(kind):
+    if kind == model.BEFORE_END or transitions.is_user_event(kind):
         follows = kind == model.BEFORE_END and event.time == before.before_end_date
         if follows and after.before_end_date is not None:
             return transitions.move_event(event, after.before_end_date, now)

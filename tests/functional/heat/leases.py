@@ -21,11 +21,11 @@ from climate_core.api import app
 from climate_core.calendar.model import Demand
 from climate_core.db import tables
 from climate_core.lease import states
-from climate_core.lease.unit_properties import Node
 from climate_core.plugins import base
 from climate_core.plugins.base import CalendarBacked, Preemptible, Prepared
 from climate_core.rpc import server
 from climate_hosts.db import hosts
+from climate_hosts.nodes import Node
 from climateclient.extension import hints as parsing
 from tests.functional.heat.addresses import Addresses
 from tests.functional.heat.bus import Killed  # noqa: F401

@@ -121,13 +121,6 @@ class TestDates(ReservedTest):
         assert self.leases.get(self.lease).end_date == self.at(9)
         self.assert_unchanged(changes)
 
-    def test_new_start_of_a_started_lease_is_refused(self):
-        self.start(self.stack)
-        changes = self.changes()
-        found = self.update(self.stack, self.leased(3, 4), status='UPDATE_FAILED')
-        assert 'start_date' in found.status_reason
-        self.assert_unchanged(changes)
-
 
 class TestMapping(ReservedTest):
     """The classes of the extension come with the environment of the stack, not of the cloud."""

@@ -182,14 +182,6 @@ def test_find_by_id_or_name_asks_once(client, http, asked, url, answer):
     assert http.call_count == 1
 
 
-def test_find_a_deleted_one(client, http):
-    http.get(f'{LEASES}?name=lease1', json={'leases': []})
-    http.get(f'{LEASES}?name=lease1&deleted=true', json={'leases': [samples.lease()]})
-    assert client.leases.find('lease1', deleted=True).id == LEASE_ID
-    with pytest.raises(exceptions.LeaseNameNotFound, match='"lease1"'):
-        client.leases.find('lease1')
-
-
 def test_find_by_a_name_that_looks_like_an_id(client, http):
     http.get(LEASE, status_code=404)
     http.get(LEASES, json={'leases': [samples.lease(id=OTHER_ID, name=LEASE_ID)]})
@@ -210,13 +202,6 @@ def test_find_prefers_the_only_lease_of_a_name_that_is_not_over(client, http, st
     over = samples.lease(id=OTHER_ID, status='TERMINATED')
     http.get(LEASES, json={'leases': [over, samples.lease(status=status), over]})
     assert client.leases.find('lease1').id == LEASE_ID
-
-
-def test_find_says_which_leases_of_a_name_are_over(client, http):
-    over = [samples.lease(id=each, status='TERMINATED') for each in (LEASE_ID, OTHER_ID)]
-    http.get(LEASES, json={'leases': over})
-    with pytest.raises(exceptions.AmbiguousName, match='give an id'):
-        client.leases.find('lease1')
 
 
 @pytest.mark.parametrize(
@@ -285,12 +270,6 @@ def test_response_of_another_service_is_unexpected(client, http, answer):
         next(client.leases.list())
 
 
-def test_refused_connection_is_a_keystoneauth_error(client, http):
-    http.get(LEASES, exc=requests.exceptions.ConnectionError)
-    with pytest.raises(ksa.ClientException):
-        next(client.leases.list())
-
-
 def test_user_token_and_service_token_are_sent(http):
     """As nova calls: both tokens in one request, and the id of the request it serves."""
     auth = service_token.ServiceTokenAuthWrapper(
@@ -306,13 +285,6 @@ def test_user_token_and_service_token_are_sent(http):
     assert sent['X-Auth-Token'] == 'user-token'
     assert sent['X-Service-Token'] == 'service-token'
     assert sent['X-OpenStack-Request-ID'] == 'req-g'
-
-
-def test_endpoint_override_wins_over_the_catalogue(http):
-    auth = token_endpoint.Token('http://elsewhere.example.org', 'a-token')
-    client = Client(session.Session(auth=auth), endpoint_override=ENDPOINT)
-    http.get(LEASES, json={'leases': []})
-    assert [*client.leases.list()] == []
 
 
 def test_client_imports_no_command_line_package():

@@ -120,13 +120,6 @@ def test_all_days_are_shown_where_no_terminal_limits_them(
     assert drawn[ruler.index(f'|{last}')] == '#'
 
 
-def test_pipe_limits_no_lines(run, http, monkeypatch):
-    monkeypatch.setenv('COLUMNS', '20')
-    http.get(CALENDAR, json={'bars': [of_lease(later(0), later(7))]})
-    # One fewer if a week has a long day.
-    assert len(re.findall(r'\|\d\d-\d\d', run('lease', 'calendar'))) in (6, 7, 8)
-
-
 @pytest.mark.parametrize(
     ('names', 'told'),
     [
@@ -236,22 +229,13 @@ def test_terminal_draws_bars(monkeypatch, berlin):
     assert '\x1b[' in stream.getvalue()
 
 
-def test_bars_are_only_drawn_on_a_terminal(run, bars):
-    assert '\u2588' not in run('lease', 'calendar')
-
-
-def test_names_with_brackets_are_no_colours(monkeypatch):
+@pytest.mark.parametrize(
+    ('name', 'shown'), [('[red]x', '[red]x'), ('a\x9bb', r'a\x9bb')], ids=['colour', 'control']
+)
+def test_terminal_shows_names_as_text(monkeypatch, name, shown):
     monkeypatch.setenv('COLUMNS', '120')
-    made = [calendar.Bar.from_dict({**of_lease(SINCE, SINCE + DAY), 'lease_name': '[red]x'})]
-    stream = io.StringIO()
-    output.draw(output.LEASES, output.leases(made, WEEK, on_terminal=True), stream)
-    assert '[red]x' in stream.getvalue()
-
-
-def test_terminal_shows_control_characters_of_names_as_escapes(monkeypatch, berlin):
-    monkeypatch.setenv('COLUMNS', '120')
-    bar = calendar.Bar.from_dict({**of_lease(SINCE, SINCE + DAY), 'lease_name': 'a\x9bb'})
+    bar = calendar.Bar.from_dict({**of_lease(SINCE, SINCE + DAY), 'lease_name': name})
     stream = Terminal()
     output.draw(output.LEASES, output.leases([bar], WEEK, on_terminal=True), stream)
-    assert r'a\x9bb' in stream.getvalue()
+    assert shown in stream.getvalue()
     assert '\x9b' not in stream.getvalue()

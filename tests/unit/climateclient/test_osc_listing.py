@@ -6,7 +6,7 @@ import json
 import pytest
 
 from tests.unit.climateclient import samples
-from tests.unit.climateclient.samples import ENDPOINT, KEYSTONE, LEASE_ID, OTHER_ID, SERVER_ID
+from tests.unit.climateclient.samples import ENDPOINT, KEYSTONE, LEASE_ID, SERVER_ID
 
 LEASES = f'{ENDPOINT}/leases'
 HISTORY = f'{LEASES}/{LEASE_ID}/history'
@@ -201,13 +201,6 @@ def test_history_of_a_deleted_lease_by_name(run, http, remembered):
 def test_history_of_an_id_asks_once(openstack, http, remembered):
     openstack('lease', 'history', LEASE_ID)
     assert [each.url for each in http.request_history if ENDPOINT in each.url] == [HISTORY]
-
-
-def test_history_of_a_missing_lease_is_refused(fail, http):
-    body = samples.error(404, f'Lease {OTHER_ID} was not found.', 'lease.not_found')
-    http.get(f'{LEASES}/{OTHER_ID}/history', status_code=404, json=body)
-    err = fail('lease', 'history', OTHER_ID)
-    assert 'was not found' in err
 
 
 @pytest.mark.parametrize('form', ['table', 'value', 'csv', 'json', 'yaml', 'shell'])

@@ -15,8 +15,8 @@ from climate_core import exceptions
 from climate_core.db import allocations, tables
 from climate_core.db.engine import Database
 from climate_core.db.registered_units import Viewer, list_allocations
-from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
+from climate_hosts.nodes import Node
 from climate_hosts.watch.refresh import write_node
 from tests.support import hosts
 from tests.support.world import World

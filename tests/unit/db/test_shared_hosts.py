@@ -10,10 +10,10 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core.db import leases, rows, store, tables
-from climate_core.lease.unit_properties import Node
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.hosts import State
+from climate_hosts.nodes import Node
 from climate_hosts.operations.shared_hosts import SharedHostReturner
 from tests.support.hosts import START, promise
 from tests.support.world import World

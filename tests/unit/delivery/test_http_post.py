@@ -16,14 +16,13 @@ from unittest import mock
 import pytest
 
 from climate_core import conf as configuration
-from climate_core import exceptions
+from climate_core import exceptions, webhooks
 from climate_core.delivery import http_post
-from climate_core.lease import webhook
 from tests.security.cost import bounded
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Receiver
 
-LOOPBACK = webhook.WebhookRules(allowed=(ipaddress.ip_network('127.0.0.0/8'),))
+LOOPBACK = webhooks.WebhookRules(allowed=(ipaddress.ip_network('127.0.0.0/8'),))
 #: The service catalog.
 ENDPOINTS = ['https://[2001:db8::5]:5000/v3', 'http://203.0.113.7/']
 REFUSED = 'Its address is not allowed for webhooks.'
@@ -53,7 +52,7 @@ def names(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[str]]:
 
 def _post(
     url: str,
-    rules: webhook.WebhookRules = LOOPBACK,
+    rules: webhooks.WebhookRules = LOOPBACK,
     timeout: float = 30,
     transport: str = 'rabbit://192.0.2.9',
     **kw: Any,
@@ -65,7 +64,7 @@ def _post(
 
 
 def _caller(
-    rules: webhook.WebhookRules, timeout: float, transport: str, **kw: Any
+    rules: webhooks.WebhookRules, timeout: float, transport: str, **kw: Any
 ) -> http_post.Caller:
     resolver = http_post.Resolver(4, 2)
     conf = configuration.load([], [])
@@ -89,12 +88,12 @@ def test_post_arrives_with_its_body_and_headers(receiver: Receiver) -> None:
     assert got.headers['connection'] == 'close'
 
 
-# Which addresses are forbidden is tested with climate_core.lease.webhook.
+# Which addresses are forbidden is tested with climate_core.webhooks.
 @pytest.mark.parametrize(
     'host', ['127.0.0.1', '[64:ff9b::7f00:1]', 'localhost', '2130706433', '0x7f.1']
 )
 def test_address_inside_of_the_cloud_is_refused_by_default(receiver: Receiver, host: str) -> None:
-    assert _reason(f'http://{host}:{receiver.port}/', webhook.DEFAULT_RULES) == REFUSED
+    assert _reason(f'http://{host}:{receiver.port}/', webhooks.DEFAULT_RULES) == REFUSED
     assert receiver.got == []
 
 
@@ -103,7 +102,7 @@ def test_a_name_is_refused_if_any_of_its_addresses_is(
     receiver: Receiver, names: dict[str, list[str]], addresses: str
 ) -> None:
     names['hook.example'] = [addresses]
-    assert _reason(f'http://hook.example:{receiver.port}/', webhook.DEFAULT_RULES) == REFUSED
+    assert _reason(f'http://hook.example:{receiver.port}/', webhooks.DEFAULT_RULES) == REFUSED
     assert receiver.got == []
 
 
@@ -269,9 +268,9 @@ PRIVATE = ('10.1.2.3', '172.31.0.1', '192.168.1.1', '100.64.0.9', '[fd00::1]', '
 
 @pytest.mark.parametrize('host', PRIVATE)
 def test_private_networks_are_closed_by_default(host: str) -> None:
-    assert _reason(f'http://{host}/', webhook.DEFAULT_RULES) == REFUSED
+    assert _reason(f'http://{host}/', webhooks.DEFAULT_RULES) == REFUSED
     with pytest.raises(exceptions.InvalidWebhook):
-        webhook.read_url(f'http://{host}/')
+        webhooks.read_url(f'http://{host}/')
 
 
 @pytest.mark.parametrize(
@@ -280,7 +279,7 @@ def test_private_networks_are_closed_by_default(host: str) -> None:
 )
 def test_name_cannot_lead_to_a_private_network(names: dict[str, list[str]], address: str) -> None:
     names['hook.example'] = [address]
-    assert _reason('http://hook.example/', webhook.DEFAULT_RULES) == REFUSED
+    assert _reason('http://hook.example/', webhooks.DEFAULT_RULES) == REFUSED
 
 
 @pytest.mark.parametrize(
@@ -291,20 +290,20 @@ def test_endpoints_and_hosts_of_the_cloud_are_closed(
     names: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     # As if the networks for documentation were public.
-    monkeypatch.setattr(webhook, '_SPECIAL', ())
+    monkeypatch.setattr(webhooks, '_SPECIAL', ())
     names['hook.example'] = [address]
     # That of the message bus, in the middle of the configuration.
     names['mq.example'] = ['198.51.100.4'] * 9
     transport = 'rabbit://u:p@192.0.2.9:5672,u:p@mq.example:5672/vhost'
-    assert _reason('http://hook.example/', webhook.DEFAULT_RULES, transport=transport) == REFUSED
+    assert _reason('http://hook.example/', webhooks.DEFAULT_RULES, transport=transport) == REFUSED
 
 
 def test_addresses_of_this_host_are_closed(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # As if 127.0.0.1 were a public address of this host.
-    monkeypatch.setattr(webhook, 'is_forbidden', lambda address, rules: address in rules.hosts)
-    assert _reason(receiver.url(), webhook.DEFAULT_RULES) == REFUSED
+    monkeypatch.setattr(webhooks, 'is_forbidden', lambda address, rules: address in rules.hosts)
+    assert _reason(receiver.url(), webhooks.DEFAULT_RULES) == REFUSED
     assert receiver.got == []
 
 

@@ -1,38 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-import base64
 import configparser
 import graphlib
-import json
-import os
 import pathlib
-import socket
 import stat
-import struct
-import threading
-from collections.abc import Iterator
 
 import pytest
 from climate_cloud import ceph, install
 from climate_cloud.cloud import Cloud
 from climate_cloud.settings import PORTS, Settings, SettingsError
-
-from tests.unit.devstack import venv
-
-
-def test_a_key_is_what_ceph_reads() -> None:
-    secret = base64.b64decode(ceph.key())
-    kind, _, _, length = struct.unpack_from('<HIIH', secret)
-    assert (kind, length, len(secret)) == (1, 16, 28)
-    assert ceph.key() != ceph.key()
-
-
-def test_a_keyring_says_what_its_owner_may() -> None:
-    keys = configparser.ConfigParser()
-    keys.read_string(ceph.keyring({'client.cinder': 'secret'}))
-    assert keys.sections() == ['client.cinder']
-    assert keys['client.cinder']['key'] == 'secret'
-    pools = '"profile rbd pool=volumes, profile rbd pool=backups"'
-    assert keys['client.cinder']['caps osd'] == pools
 
 
 def test_every_daemon_has_ports_of_its_own(tmp_path: pathlib.Path) -> None:
@@ -51,62 +26,6 @@ def test_every_daemon_has_ports_of_its_own(tmp_path: pathlib.Path) -> None:
     assert not used & others
 
 
-@pytest.fixture
-def deep(tmp_path: pathlib.Path) -> pathlib.Path:
-    """Return a state directory whose sockets have names that are too long for the kernel."""
-    state = tmp_path / ('long' * 25)
-    (state / 'run').mkdir(parents=True)
-    return state
-
-
-@pytest.fixture
-def daemon(deep: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """Return a daemon that knows the command status only; what it was asked."""
-    asked: list[bytes] = []
-    monkeypatch.chdir(deep)
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind('run/ceph-osd.asok')
-        listener.listen()
-
-        def answer() -> None:
-            with listener.accept()[0] as client:
-                asked.append(client.recv(1024))
-                known = json.loads(asked[0][:-1])['prefix'] == 'status'
-                text = b'{"state": "active"}' if known else b''
-                client.sendall(struct.pack('>I', len(text)) + text)
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        yield asked
-        thread.join()
-
-
-def test_a_daemon_is_asked_through_its_socket(deep: pathlib.Path, daemon: list[bytes]) -> None:
-    assert ceph.ask(deep, 'ceph-osd', 'status') == {'state': 'active'}
-    assert daemon == [b'{"prefix": "status"}\0']
-
-
-def test_a_daemon_that_does_not_know_the_command_yet(
-    deep: pathlib.Path, daemon: list[bytes]
-) -> None:
-    with pytest.raises(ValueError, match='Expecting value'):
-        ceph.ask(deep, 'ceph-osd', 'mon_status')
-
-
-def test_no_daemon_is_not_ready(deep: pathlib.Path) -> None:
-    cluster = ceph.Ceph(Settings(state=deep, ceph=True))
-    assert not cluster.has_quorum()
-    assert not cluster.osd_is_active()
-    assert not cluster.has_capacity()
-
-
-def test_room_is_that_of_the_pool_once_it_is_counted() -> None:
-    pools = [{'name': 'other', 'stats': {'max_avail': 7}}]
-    assert ceph.room({'pools': pools}) == 0
-    pools.append({'name': ceph.POOL, 'stats': {'max_avail': 5}})
-    assert ceph.room({'pools': pools}) == 5
-
-
 @pytest.mark.parametrize('on', [True, False])
 def test_everything_that_a_step_needs_is_a_step(tmp_path: pathlib.Path, on: bool) -> None:
     cloud = Cloud(Settings(state=tmp_path, ceph=on))
@@ -116,41 +35,6 @@ def test_everything_that_a_step_needs_is_a_step(tmp_path: pathlib.Path, on: bool
     chain = ['ceph stores', 'ceph-mon', 'ceph pools', 'ceph-osd', 'cinder-volume-ceph', 'settled']
     assert [name for name in order if name in chain] == (chain if on else ['settled'])
     assert ('cinder-backup' in needs['settled']) == on
-
-
-def test_cinder_is_told_of_ceph_only_when_it_is_there(tmp_path: pathlib.Path) -> None:
-    for on in (False, True):
-        cloud = Cloud(Settings(state=tmp_path, ceph=on))
-        venv.prepare(cloud.settings)
-        cloud.configs.write()
-        assert cloud.configs.ceph_backend.exists() == on
-        assert cloud.configs.ceph_backup.exists() == on
-    backend = configparser.ConfigParser()
-    backend.read(cloud.configs.ceph_backend)
-    assert backend['ceph']['rbd_ceph_conf'] == str(cloud.ceph.config)
-    assert (backend['ceph']['rbd_pool'], backend['ceph']['rbd_user']) == (ceph.POOL, ceph.USER)
-    backup = configparser.ConfigParser()
-    backup.read(cloud.configs.ceph_backup)
-    assert backup['DEFAULT']['backup_ceph_conf'] == str(cloud.ceph.config)
-    assert backup['DEFAULT']['backup_ceph_pool'] == ceph.BACKUPS
-
-
-def test_os_brick_finds_the_keyring(tmp_path: pathlib.Path) -> None:
-    """It knows no other place than this (RBDConnector._check_or_get_keyring_contents)."""
-    cloud = Cloud(Settings(state=tmp_path, ceph=True))
-    venv.prepare(cloud.settings)
-    cloud.configs.write()
-    backend = configparser.ConfigParser()
-    backend.read(cloud.configs.ceph_backend)
-    cloud.ceph.directory.mkdir(parents=True)
-    (cloud.ceph.directory / f'{ceph.USER}.keyring').write_text('the key')
-    cloud.ceph.prepare()
-    cluster, user = backend['ceph']['rbd_cluster_name'], backend['ceph']['rbd_user']
-    place = pathlib.PurePath(f'/etc/ceph/{cluster}.client.{user}.keyring')
-    found = pathlib.Path(os.path.normpath(place))
-    assert found.read_text() == 'the key'
-    # A second `up`.
-    cloud.ceph.prepare()
 
 
 def test_stores_are_made_whole_or_not_at_all(

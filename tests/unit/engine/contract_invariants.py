@@ -12,7 +12,8 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from climate_common import dates
-from climate_core.lease import events, model, states, webhook
+from climate_core import webhooks
+from climate_core.lease import events, model, states
 from tests.unit.engine.contract_things import Effect, Row, Rows
 from tests.unit.engine.contract_world import ContractWorld
 
@@ -254,7 +255,7 @@ class Invariants:
                 assert known[field] == dates.serialize(lease[field]), (field, lease)
             # Of a webhook only the origin is stored.
             url = (lease['webhook'] or {}).get('url')
-            assert known['webhook'] == (url and webhook.url_origin(url)), lease
+            assert known['webhook'] == (url and webhooks.url_origin(url)), lease
             for row in of(self.rows, 'reservations', lease):
                 assert known[f'{row["id"]}.status'] == row['status'], row
                 for key, value in row['params'].items():

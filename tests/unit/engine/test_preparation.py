@@ -16,7 +16,7 @@ from climate_core.cloud import errors
 from climate_core.db import events, history, tables
 from climate_core.engine import start_preparation
 from climate_core.engine.start_preparation import StartPreparation
-from climate_core.lease import failures
+from climate_core.lease.events import start
 from climate_core.lease.events.start import START_WARNING
 from tests.support.world import TYPE, World, user
 
@@ -311,7 +311,7 @@ def test_trust_that_is_well_again_is_told(any_stage: Stage, asked: Asked) -> Non
     any_stage.worker.poll()
     assert any_stage.world.lease(lease_id).status_reason is None
     assert any_stage.world.told()[-2:] == [START_WARNING, 'lease.update']
-    assert any_stage.world.sent[-1][1]['reason'] == failures.TRUST_ACCEPTED
+    assert any_stage.world.sent[-1][1]['reason'] == start.TRUST_ACCEPTED
     assert any_stage.entries(lease_id)[-1] == ('trust.accepted', 'done', None)
 
 

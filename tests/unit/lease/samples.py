@@ -3,8 +3,8 @@
 
 import dataclasses
 
-from climate_core.lease import changes, model, unit_properties
-from climate_hosts import hosts
+from climate_core.lease import changes, model
+from climate_hosts import hosts, nodes
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
 
@@ -36,7 +36,7 @@ HYPERVISOR = {
     'status': 'enabled',
     'service': {'host': 'compute1'},
 }
-NODE = unit_properties.describe_node(
+NODE = nodes.describe_node(
     HYPERVISOR,
     {'zone': 'az1'},
     ['b', 'a'],
@@ -47,9 +47,7 @@ NODE = unit_properties.describe_node(
 
 
 def host(**values) -> hosts.Host:
-    known = {
-        each.name: getattr(NODE, each.name) for each in dataclasses.fields(unit_properties.Node)
-    }
+    known = {each.name: getattr(NODE, each.name) for each in dataclasses.fields(nodes.Node)}
     usual = {'id': 1, 'pool': 'default', 'available': True, 'provider_id': 'root'}
     lanes = {'lane_ids': ('lane',), 'extra': {}, 'created_at': NOON}
     return hosts.Host(**{**known, **usual, **lanes, **values})

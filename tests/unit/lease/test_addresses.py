@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.lease import webhook
+from climate_core import webhooks
 
 HIDDEN = {
     'mapped': '::ffff:127.0.0.1',
@@ -29,8 +29,8 @@ HIDDEN = {
 @pytest.mark.parametrize('text', HIDDEN.values(), ids=HIDDEN)
 def test_address_inside_of_another_form_is_found(text: str) -> None:
     address = ipaddress.ip_address(text)
-    assert ipaddress.ip_address('127.0.0.1') in set(webhook.embedded_addresses(address))
-    assert webhook.is_forbidden(address)
+    assert ipaddress.ip_address('127.0.0.1') in set(webhooks.embedded_addresses(address))
+    assert webhooks.is_forbidden(address)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_address_inside_of_another_form_is_found(text: str) -> None:
     ],
 )
 def test_others_may_be_called(text: str) -> None:
-    assert not webhook.is_forbidden(ipaddress.ip_address(text))
+    assert not webhooks.is_forbidden(ipaddress.ip_address(text))
 
 
 @pytest.mark.parametrize(
@@ -90,22 +90,22 @@ def test_others_may_be_called(text: str) -> None:
     ],
 )
 def test_address_inside_of_the_cloud_is_forbidden(text: str) -> None:
-    assert webhook.is_forbidden(ipaddress.ip_address(text))
+    assert webhooks.is_forbidden(ipaddress.ip_address(text))
 
 
 # Hypothesis prefers addresses of the registries.
 @given(st.ip_addresses())
-def test_address_that_is_not_global_is_forbidden(address: webhook.Address) -> None:
+def test_address_that_is_not_global_is_forbidden(address: webhooks.Address) -> None:
     reached = getattr(address, 'ipv4_mapped', None) or address
     nat64 = reached in ipaddress.ip_network('64:ff9b:1::/48')
-    assert reached.is_global or nat64 or webhook.is_forbidden(address)
+    assert reached.is_global or nat64 or webhooks.is_forbidden(address)
 
 
 def test_what_is_allowed_is_allowed_in_all_its_forms() -> None:
-    rules = webhook.WebhookRules(allowed=(ipaddress.ip_network('127.0.0.0/8'),))
+    rules = webhooks.WebhookRules(allowed=(ipaddress.ip_network('127.0.0.0/8'),))
     for name, text in HIDDEN.items():
         # Of a local prefix nobody knows how long it is: several readings, one of them 0.0.0.0/8.
         # Those of 6to4 and Teredo are forbidden by themselves.
-        allowed = not webhook.is_forbidden(ipaddress.ip_address(text), rules)
+        allowed = not webhooks.is_forbidden(ipaddress.ip_address(text), rules)
         assert allowed or name.startswith(('local', '6to4', 'teredo')), text
-    assert webhook.is_forbidden(ipaddress.ip_address('::1'), rules)
+    assert webhooks.is_forbidden(ipaddress.ip_address('::1'), rules)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import changes, model, transitions
+from climate_core.lease import changes, model, resources, transitions
 from climate_core.lease.events import preparation
 from tests.support.leases import HOUR, MINUTE, NOON, event, lease, reservation
 
@@ -246,7 +246,7 @@ def test_partial_change_to_an_earlier_end_is_refused() -> None:
 @pytest.mark.parametrize('status', ['TERMINATING', 'TERMINATED', 'DELETING'])
 def test_nothing_joins_what_ends(status: str) -> None:
     with pytest.raises(exceptions.InvalidState, match=f'is {status}'):
-        changes.add_reservations(lease(status=status), [reservation()], NOON)
+        resources.add_reservations(lease(status=status), [reservation()], NOON)
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_what_joins_a_lease_that_has_started_is_woken_now(
     one = lease(reservation('a', 'active'), status=status)
     if start_done:
         one = one.with_events(transitions.complete_event(event(one, model.START), None, NOON))
-    change = changes.add_reservations(one, [reservation('b')], NOON + HOUR)
+    change = resources.add_reservations(one, [reservation('b')], NOON + HOUR)
     assert [r.id for r in change.lease.reservations] == ['a', 'b']
     assert event(change.lease, model.START).next_at == next_at
     assert change.notifications == {'lease.update': None}
@@ -273,7 +273,7 @@ def test_what_joins_a_lease_that_has_started_is_woken_now(
 def test_what_joins_comes_after_all_that_the_lease_has() -> None:
     one = lease(reservation('a', made_at=NOON))
     joining = [reservation('b', made_at=NOON - MINUTE), reservation('c', made_at=NOON + MINUTE)]
-    after = changes.add_reservations(one, joining, NOON).lease
+    after = resources.add_reservations(one, joining, NOON).lease
     times = [r.created_at for r in after.reservations]
     assert times == sorted(set(times))
     assert times[2] == NOON + MINUTE
@@ -281,7 +281,7 @@ def test_what_joins_comes_after_all_that_the_lease_has() -> None:
 
 @pytest.mark.parametrize(('now', 'prepared'), [(NOON - HOUR, 1), (NOON, 0)])
 def test_what_joins_before_the_start_is_prepared(now: datetime.datetime, prepared: int) -> None:
-    after = changes.add_reservations(lease(), [reservation('b')], now, {'b': None}).lease
+    after = resources.add_reservations(lease(), [reservation('b')], now, {'b': None}).lease
     assert len(after.events_of(model.PREPARE, reservation_id='b')) == prepared
 
 
@@ -291,7 +291,7 @@ THING = reservation(on_end='stop', size='1')
 @pytest.mark.parametrize('status', ['pending', 'active', 'error'])
 def test_the_new_value_takes_the_place_of_the_old(status: str) -> None:
     one = lease(reservation(status=status, on_end='stop', size='1'))
-    change = changes.change_reservation(one, 'thing', {'on_end': 'delete'}, NOON + HOUR)
+    change = resources.change_reservation(one, 'thing', {'on_end': 'delete'}, NOON + HOUR)
     assert change.lease.reservations[0].params == {'on_end': 'delete', 'size': '1'}
     assert change.lease.reservations[0].updated_at == NOON + HOUR
     assert change.notifications == {'lease.update': None}
@@ -300,7 +300,7 @@ def test_the_new_value_takes_the_place_of_the_old(status: str) -> None:
 @pytest.mark.parametrize('status', ['ACTIVE', 'TERMINATED'])
 def test_the_same_value_is_no_change(status: str) -> None:
     one = lease(THING, status=status)
-    change = changes.change_reservation(one, 'thing', {'on_end': 'stop'}, NOON)
+    change = resources.change_reservation(one, 'thing', {'on_end': 'stop'}, NOON)
     assert (change.lease, change.notifications) == (one, {})
 
 
@@ -317,24 +317,24 @@ def test_the_same_value_is_no_change(status: str) -> None:
 def test_nothing_changes_after_its_end_has_begun(lease_status: str, status: str) -> None:
     one = lease(reservation(status=status, on_end='stop'), status=lease_status)
     with pytest.raises(exceptions.InvalidState, match='has begun'):
-        changes.change_reservation(one, 'thing', {'on_end': 'delete'}, NOON)
+        resources.change_reservation(one, 'thing', {'on_end': 'delete'}, NOON)
 
 
 def test_what_the_lease_does_not_have() -> None:
     with pytest.raises(exceptions.ReservationNotFound, match='no reservation other'):
-        changes.change_reservation(lease(THING), 'other', {}, NOON)
+        resources.change_reservation(lease(THING), 'other', {}, NOON)
 
 
 @pytest.mark.parametrize('status', ['pending', 'active', 'error'])
 def test_one_reservation_is_freed_now(status: str) -> None:
     one = lease(reservation('a', status), reservation('b'))
-    change = changes.remove_reservation(one, 'a', NOON)
+    change = resources.remove_reservation(one, 'a', NOON)
     after = change.lease
     assert [r.status for r in after.reservations] == ['deleting', 'pending']
     due = event(after, model.END_RESERVATION)
     assert (due.reservation_id, due.next_at) == ('a', NOON)
     assert change.notifications == {'lease.update': None}
-    again = changes.remove_reservation(after, 'a', NOON)
+    again = resources.remove_reservation(after, 'a', NOON)
     assert (again.lease, again.notifications) == (after, {})
 
 
@@ -344,7 +344,7 @@ def test_reservation_that_ends_early_is_freed_now_by_that_event() -> None:
     over = dataclasses.replace(over, status='DONE', next_at=None)
     early = model.new_event('lease', model.END_RESERVATION, NOON + HOUR, NOON, 'a')
     other = model.new_event('lease', model.END_RESERVATION, NOON + HOUR, NOON, 'b')
-    after = changes.remove_reservation(one.with_events(over, early, other), 'a', NOON).lease
+    after = resources.remove_reservation(one.with_events(over, early, other), 'a', NOON).lease
     found = {e.id: e.next_at for e in after.events_of(model.END_RESERVATION) if e.open}
     assert found == {early.id: NOON, other.id: NOON + HOUR}
     (moved,) = (e for e in after.events if e.id == early.id)
@@ -366,26 +366,26 @@ def test_reservation_that_cannot_be_removed_is_refused(
 ) -> None:
     one = lease(reservation('a'), reservation('gone', 'deleted'), status=lease_status)
     with pytest.raises(error):
-        changes.remove_reservation(one, reservation_id, NOON)
+        resources.remove_reservation(one, reservation_id, NOON)
 
 
 def test_lease_that_is_to_give_way_keeps_what_it_gives_up() -> None:
     one = lease(reservation('a', 'active'), status='ACTIVE', preemptible=True)
     one = one.with_events(model.new_event('lease', model.PREEMPT, NOON + HOUR, NOON))
     with pytest.raises(exceptions.InvalidState, match='gives up what it has on 2026-12-01 13:00'):
-        changes.remove_reservation(one, 'a', NOON)
+        resources.remove_reservation(one, 'a', NOON)
 
 
 def test_reservation_of_a_lease_that_was_given_up_is_removed() -> None:
     one = lease(reservation('a', 'error'), status='TIMEDOUT')
-    after = changes.remove_reservation(one, 'a', NOON).lease
+    after = resources.remove_reservation(one, 'a', NOON).lease
     assert after.get_reservation('a').status == 'deleting'
 
 
 def test_it_is_not_prepared_any_more() -> None:
     one = lease(reservation('a'), reservation('b'), start=NOON + HOUR)
     one = preparation.add_preparations(one, {'a': None, 'b': None}, NOON)
-    after = changes.remove_reservation(one, 'a', NOON).lease
+    after = resources.remove_reservation(one, 'a', NOON).lease
     left = [e.reservation_id for e in after.events_of(model.PREPARE) if e.open]
     assert left == ['b']
     (gone,) = after.events_of(model.PREPARE, reservation_id='a')
@@ -407,5 +407,5 @@ def test_a_start_that_may_wait_for_nothing_else_is_looked_at(
     one = lease(reservation('a'), status=status)
     later = NOON + 5 * MINUTE
     start = dataclasses.replace(event(one, model.START), status=event_status, next_at=later)
-    after = changes.remove_reservation(one.with_events(start), 'a', NOON).lease
+    after = resources.remove_reservation(one.with_events(start), 'a', NOON).lease
     assert event(after, model.START).next_at == NOON + minutes * MINUTE

@@ -4,11 +4,11 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import unit_properties
+from climate_core.plugins import filters
 
 
 def test_names_of_properties_are_taken() -> None:
-    unit_properties.check_extra_names(['a' * 64, 'gpu:model-2.x'], {'vcpus'}, 'is known')
+    filters.check_extra_names(['a' * 64, 'gpu:model-2.x'], {'vcpus'}, 'is known')
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,6 @@ def test_names_of_properties_are_taken() -> None:
 )
 def test_name_of_something_else_is_refused_with_its_field(name: str, told: str) -> None:
     with pytest.raises(exceptions.BadRequest) as caught:
-        unit_properties.check_extra_names(['rack', name], {'vcpus'}, 'is known')
+        filters.check_extra_names(['rack', name], {'vcpus'}, 'is known')
     assert caught.value.field == name
     assert told in str(caught.value)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from climate_core.lease import failures, model, transitions
+from climate_core.lease import model, resources, transitions
+from climate_core.lease.events import start
 from climate_core.lease.events.start import START_WARNING
 from climate_core.lease.transitions import Change
 from tests.support.leases import HOUR, NOON, claimed, event, lease, reservation
@@ -34,7 +35,7 @@ def _of(one: model.Lease, name: str) -> model.Reservation:
 def test_what_a_stack_has_less_is_not_lost() -> None:
     member = active('m', parent_id=STACK)
     one = _lease(active(STACK), member)
-    change = failures.record_lost(one, {'m': LOST}, NOON + HOUR)
+    change = resources.record_lost(one, {'m': LOST}, NOON + HOUR)
     after = _of(change.lease, 'm')
     assert (after.status, after.missing_resources) == ('deleted', False)
     assert after.freed_at == NOON + HOUR
@@ -49,7 +50,7 @@ def test_what_no_stack_of_the_lease_keeps_is_lost(abandoned: bool) -> None:
     stack = active(STACK, 'deleted') if abandoned else active('other')
     stack = dataclasses.replace(stack, missing_resources=abandoned)
     one = _lease(stack, active('m', parent_id=STACK), active('n'))
-    change = failures.record_lost(one, {'m': LOST}, NOON)
+    change = resources.record_lost(one, {'m': LOST}, NOON)
     assert _of(change.lease, 'm').missing_resources
     assert change.lease.degraded
     assert change.lease.status_reason == f't m: {LOST}'
@@ -69,14 +70,14 @@ def test_what_went_with_its_stack_is_not_lost(status: str, freed: int | None, lo
     at = None if freed is None else NOON - datetime.timedelta(minutes=freed)
     stack = dataclasses.replace(active(STACK, status), freed_at=at)
     one = _lease(stack, active('m', parent_id=STACK), active('n'))
-    after = failures.record_lost(one, {'m': LOST}, NOON).lease
+    after = resources.record_lost(one, {'m': LOST}, NOON).lease
     assert (_of(after, 'm').status, after.degraded) == ('deleted', lost)
     assert after.status_reason == (f't m: {LOST}' if lost else None)
 
 
 def test_a_stack_that_is_lost_with_its_members() -> None:
     one = _lease(active(STACK), active('m', parent_id=STACK), active('n'))
-    after = failures.record_lost(one, {STACK: 'It was deleted.', 'm': LOST}, NOON).lease
+    after = resources.record_lost(one, {STACK: 'It was deleted.', 'm': LOST}, NOON).lease
     assert [r.missing_resources for r in after.reservations] == [True, False, False]
     assert after.status_reason == f't {STACK}: It was deleted.'
 
@@ -88,7 +89,7 @@ def test_what_could_not_be_prepared_loses_no_members() -> None:
         model.new_event('lease', model.PREPARE, NOON, NOON, STACK), status='ERROR'
     )
     one = dataclasses.replace(one, status_reason='No room.').with_events(failed)
-    after = failures.record_lost(one, {'m': LOST, STACK: 'It was deleted.'}, NOON - HOUR).lease
+    after = resources.record_lost(one, {'m': LOST, STACK: 'It was deleted.'}, NOON - HOUR).lease
     assert (after.status, after.status_reason, after.degraded) == ('ERROR', 'No room.', False)
 
 
@@ -96,7 +97,7 @@ def test_a_lease_is_well_when_a_failed_member_goes() -> None:
     broken = active('m', 'error', 'No valid host.', parent_id=STACK)
     one = _lease(active(STACK), broken, status='ERROR')
     one = dataclasses.replace(one, status_reason='t m: No valid host.')
-    after = failures.record_lost(one, {'m': LOST}, NOON + HOUR).lease
+    after = resources.record_lost(one, {'m': LOST}, NOON + HOUR).lease
     assert (after.status, after.status_reason) == ('ACTIVE', None)
 
 
@@ -112,7 +113,7 @@ def test_a_lease_is_well_when_a_failed_member_goes() -> None:
 )
 def test_a_lease_that_loses_what_failed(status: str, others: list[str], becomes: str) -> None:
     held = [active('m', 'error', 'No room.'), *(active(str(n), s) for n, s in enumerate(others))]
-    change = failures.record_lost(_lease(*held, status=status), {'m': LOST}, NOON)
+    change = resources.record_lost(_lease(*held, status=status), {'m': LOST}, NOON)
     assert (change.lease.status, change.lease.degraded) == (becomes, True)
     assert change.lease.status_reason == f't m: {LOST}'
     told = ['lease.update'] if others else ['lease.update', 'lease.event.end_lease']
@@ -122,7 +123,7 @@ def test_a_lease_that_loses_what_failed(status: str, others: list[str], becomes:
 
 def test_what_is_being_taken_out_is_not_lost() -> None:
     one = _lease(active('m', 'deleting'), active('n'))
-    assert failures.record_lost(one, {'m': LOST}, NOON).lease == one
+    assert resources.record_lost(one, {'m': LOST}, NOON).lease == one
 
 
 DOWN = 'failed, and no other is free. It is down.'
@@ -135,7 +136,7 @@ NEW = {'a': ['b', 'c']}
 def apply(
     one: model.Lease, replaced: Mapping[str, Sequence[str]], missing: Mapping[str, str]
 ) -> Change:
-    return failures.record_host_replacement(one, 'thing', replaced, missing, NOON)
+    return resources.record_host_replacement(one, 'thing', replaced, missing, NOON)
 
 
 def lacking(reason: str = MISSING, status: str = 'PENDING') -> model.Lease:
@@ -222,34 +223,34 @@ def _told(**fields: Any) -> model.Lease:
 
 def test_what_will_fail_is_told() -> None:
     before = lease(reservation())
-    change = failures.record_start_warning(before, 'The trust is no more.')
+    change = start.record_start_warning(before, 'The trust is no more.')
     assert change.lease == dataclasses.replace(before, status_reason=TOLD)
     assert change.notifications == {START_WARNING: TOLD}
 
 
 def test_what_is_told_already_is_not_told_again() -> None:
     before = _told()
-    change = failures.record_start_warning(before, 'It is disabled.')
+    change = start.record_start_warning(before, 'It is disabled.')
     assert change.lease is before
     assert change.notifications == {}
 
 
 def test_what_will_not_fail_any_more_is_told() -> None:
-    change = failures.record_start_warning(_told(), None)
+    change = start.record_start_warning(_told(), None)
     assert change.lease.status_reason is None
-    assert change.notifications == {'lease.update': failures.TRUST_ACCEPTED}
+    assert change.notifications == {'lease.update': start.TRUST_ACCEPTED}
 
 
 def test_nothing_is_told_where_nothing_was_wrong() -> None:
     before = lease(reservation(), status_reason='Something else.')
-    assert failures.record_start_warning(before, None).lease is before
+    assert start.record_start_warning(before, None).lease is before
 
 
 def test_what_else_is_wrong_stays_readable() -> None:
     lost = dataclasses.replace(reservation(reason='It is gone.'), missing_resources=True)
-    told = failures.record_start_warning(lease(lost), 'The trust is no more.').lease
+    told = start.record_start_warning(lease(lost), 'The trust is no more.').lease
     assert told.status_reason == f'{TOLD} t thing: It is gone.'
-    assert failures.record_start_warning(told, None).lease.status_reason == 't thing: It is gone.'
+    assert start.record_start_warning(told, None).lease.status_reason == 't thing: It is gone.'
 
 
 @pytest.mark.parametrize(
@@ -264,4 +265,4 @@ def test_what_else_is_wrong_stays_readable() -> None:
 def test_start_that_has_begun_or_does_not_come_says_itself_what_becomes_of_it(
     begun: model.Lease,
 ) -> None:
-    assert failures.record_start_warning(begun, 'The trust is no more.').lease is begun
+    assert start.record_start_warning(begun, 'The trust is no more.').lease is begun

@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from climate_core import exceptions
 from climate_core.engine import attempts
-from climate_core.lease import changes, events, failures, model, states, transitions
+from climate_core.lease import changes, events, model, resources, states, transitions
 from climate_core.lease.events import end, start
 from climate_core.threads import Backoff
 from tests.unit.lease import samples
@@ -135,7 +135,7 @@ class LeaseMachine(RuleBasedStateMachine):
         self.joined += 1
         asked = self.now - datetime.timedelta(minutes=ago)
         new = model.new_reservation('lease', 't', f'joined{self.joined}', {}, asked)
-        self._user(lambda: changes.add_reservations(self.lease, [new], self.now))
+        self._user(lambda: resources.add_reservations(self.lease, [new], self.now))
 
     @rule(verb=st.sampled_from([end.delete_lease, start.start_lease, end.end_lease]))
     def delete_start_or_end(self, verb: Any) -> None:
@@ -157,13 +157,13 @@ class LeaseMachine(RuleBasedStateMachine):
     def remove(self, data: st.DataObject) -> None:
         if self.lease.reservations:
             out = data.draw(st.sampled_from([r.id for r in self.lease.reservations]))
-            self._user(lambda: changes.remove_reservation(self.lease, out, self.now))
+            self._user(lambda: resources.remove_reservation(self.lease, out, self.now))
 
     @rule(data=st.data())
     def resource_disappears(self, data: st.DataObject) -> None:
         if self.lease.live:
             lost = data.draw(st.sampled_from([r.id for r in self.lease.live]))
-            self._user(lambda: failures.record_lost(self.lease, {lost: 'deleted'}, self.now))
+            self._user(lambda: resources.record_lost(self.lease, {lost: 'deleted'}, self.now))
 
     @invariant()
     def what_is_over_holds_nothing(self) -> None:

@@ -3,7 +3,8 @@
 
 import pytest
 
-from climate_core.lease import unit_properties
+from climate_core.plugins import filters
+from climate_hosts import nodes
 from tests.unit.lease.samples import NODE
 
 
@@ -16,9 +17,7 @@ def test_node_is_described_from_nova_and_placement() -> None:
     assert 'cpu_vendor' not in details
     assert (details['traits'], details['aggregates']) == (['CUSTOM_A', 'CUSTOM_B'], ['a', 'b'])
     assert details['units'] == {'vcpus': [1, 16, 2]}
-    assert unit_properties.with_unit_sizes(NODE, {'VGPU': [1, 1, 1]}).details['units'] == {
-        'VGPU': [1, 1, 1]
-    }
+    assert nodes.with_unit_sizes(NODE, {'VGPU': [1, 1, 1]}).details['units'] == {'VGPU': [1, 1, 1]}
 
 
 def test_facts_are_not_replaced_by_extra_properties_and_numbers_are_numbers() -> None:
@@ -45,5 +44,5 @@ def test_facts_are_not_replaced_by_extra_properties_and_numbers_are_numbers() ->
     ],
 )
 def test_number_of_a_text_is_a_number(value, number) -> None:
-    found = unit_properties.parse_number(value)
+    found = filters.parse_number(value)
     assert (found, type(found)) == (number, type(number))

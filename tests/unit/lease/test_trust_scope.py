@@ -3,7 +3,7 @@ import dataclasses
 
 import pytest
 
-from climate_core.lease.model import TrustScope
+from climate_core.db.trusts import TrustScope
 
 SCOPE = TrustScope('user', 'project', 'climate', ('member', 'reader'))
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core import exceptions
-from climate_core.lease import webhook
+from climate_core import exceptions, webhooks
 
 SECRET = 'correct horse battery'
 
@@ -18,8 +17,8 @@ def hook(**values: Any) -> dict[str, Any]:
 
 
 def test_all_events_are_sent_by_default() -> None:
-    assert webhook.read_webhook(hook()) == hook(events=['*'])
-    assert webhook.read_webhook(hook(events=['lease.event.*']))['events'] == ['lease.event.*']
+    assert webhooks.read_webhook(hook()) == hook(events=['*'])
+    assert webhooks.read_webhook(hook(events=['lease.event.*']))['events'] == ['lease.event.*']
 
 
 @pytest.mark.parametrize(
@@ -35,7 +34,7 @@ def test_all_events_are_sent_by_default() -> None:
     ],
 )
 def test_url_that_may_be_called_is_accepted(url: str) -> None:
-    assert webhook.read_url(url) == url
+    assert webhooks.read_url(url) == url
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ def test_url_that_may_be_called_is_accepted(url: str) -> None:
 )
 def test_webhook_without_a_url_is_refused(url: Any) -> None:
     with pytest.raises(exceptions.InvalidWebhook) as caught:
-        webhook.read_webhook(hook(url=url))
+        webhooks.read_webhook(hook(url=url))
     assert caught.value.field == 'webhook.url'
 
 
@@ -89,31 +88,31 @@ FORBIDDEN = [
 @pytest.mark.parametrize('url', FORBIDDEN)
 def test_addresses_that_are_not_called(url: str) -> None:
     with pytest.raises(exceptions.InvalidWebhook):
-        webhook.read_url(url)
+        webhooks.read_url(url)
 
 
 @pytest.mark.parametrize('url', ['http://127.0.0.1:9/', 'http://localhost/', 'http://[::1]/'])
 def test_addresses_that_the_operator_allows(url: str) -> None:
-    rules = webhook.WebhookRules(
+    rules = webhooks.WebhookRules(
         [ipaddress.ip_network('127.0.0.0/8'), ipaddress.ip_network('::1/128')]
     )
-    assert webhook.read_url(url, rules) == url
+    assert webhooks.read_url(url, rules) == url
     with pytest.raises(exceptions.InvalidWebhook):
-        webhook.read_url('http://169.254.169.254/', rules)
+        webhooks.read_url('http://169.254.169.254/', rules)
 
 
 def test_addresses_that_the_operator_refuses() -> None:
     ten, five = ipaddress.ip_network('10.0.0.0/8'), ipaddress.ip_network('10.0.0.5/32')
-    rules = webhook.WebhookRules(allowed=[five], refused=[ten])
-    assert webhook.read_url('http://10.0.0.5/', rules)
+    rules = webhooks.WebhookRules(allowed=[five], refused=[ten])
+    assert webhooks.read_url('http://10.0.0.5/', rules)
     for url in ('http://10.0.0.6/', 'http://[::ffff:10.0.0.6]/', 'http://[64:ff9b::10.0.0.6]/'):
         with pytest.raises(exceptions.InvalidWebhook):
-            webhook.read_url(url, rules)
+            webhooks.read_url(url, rules)
 
 
 def test_webhooks_can_be_turned_off() -> None:
     with pytest.raises(exceptions.InvalidWebhook):
-        webhook.read_webhook(hook(), webhook.WebhookRules(enabled=False))
+        webhooks.read_webhook(hook(), webhooks.WebhookRules(enabled=False))
 
 
 @pytest.mark.parametrize(
@@ -135,20 +134,20 @@ def test_webhooks_can_be_turned_off() -> None:
 )
 def test_wrong_field_of_a_webhook_is_refused(values: dict[str, Any], field: str) -> None:
     with pytest.raises(exceptions.InvalidWebhook) as caught:
-        webhook.read_webhook(hook(**values))
+        webhooks.read_webhook(hook(**values))
     assert caught.value.field == field
     assert str(values.get('secret') or SECRET) not in caught.value.message
 
 
 def test_a_webhook_is_an_object() -> None:
     with pytest.raises(exceptions.InvalidWebhook):
-        webhook.read_webhook('https://example.org')
+        webhooks.read_webhook('https://example.org')
 
 
 @given(st.text(max_size=40))
 def test_any_text_is_taken_or_refused(text: str) -> None:
     for url in (text, f'http://{text}', f'http://{text}/'):
         try:
-            assert webhook.read_url(url) == url
+            assert webhooks.read_url(url) == url
         except exceptions.InvalidWebhook as error:
             assert error.field == 'webhook.url'  # noqa: PT017

@@ -14,8 +14,8 @@ import pytest
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
+from climate_hosts.nodes import Node
 from climate_hosts.plugins.capacity import SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
 from climate_hosts.plugins.lane_plugin import LanePlugin

@@ -14,11 +14,11 @@ from oslo_db import exception as db_exc
 from climate_core import exceptions
 from climate_core.cloud import services
 from climate_core.conf import manager
-from climate_core.lease.unit_properties import Node
 from climate_core.plugins.server_placement import CandidateHost, RunningServer
 from climate_hosts import lane_providers
 from climate_hosts.db import hosts as db
 from climate_hosts.hosts import STAYING, State
+from climate_hosts.nodes import Node
 from climate_hosts.operations import draining, enrolment
 from climate_hosts.operations import hosts as operations_hosts
 from climate_hosts.watch import isolation

@@ -5,7 +5,9 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
-from climate_core.db import tables
+from climate_core.db import allocations, tables
+from climate_hosts.db.hosts import HOSTS
+from climate_networks.db import FLOATING_IPS, SEGMENTS
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
 from tests.support.world import World, user
 
@@ -87,3 +89,33 @@ def test_addition_that_is_not_free_leaves_the_lease_as_it_was(
         mixed.world.operations.creator.add_reservation(user(), lease.id, added)
     assert caught.value.field == field
     assert mixed.world.lease(lease.id) == lease
+
+
+@pytest.mark.parametrize('verb', ['delete_lease', 'end_lease'])
+def test_units_of_a_lease_cancelled_before_its_start_can_be_removed_at_once(
+    mixed: Mixed, verb: str
+) -> None:
+    """Heat removes a host right after the lease that has it, and before the engine ends that."""
+    lease = mixed.lease(LATER, END, [some_hosts(), some_addresses(), a_network()])
+    database = mixed.world.database
+    units = {a.unit_id for r in lease.reservations for a in r.allocations}
+    assert len(units) == 3
+    for unit_id in units:
+        assert database.read(allocations.find_last_allocation, unit_id)
+    getattr(mixed.world.operations, verb)(user(), lease.id)
+    for unit_id in units:
+        assert database.read(allocations.find_last_allocation, unit_id) is None
+        for table in (HOSTS, FLOATING_IPS, SEGMENTS):
+            database.write(table.delete, unit_id)
+    mixed.world.run_until_idle()
+    assert mixed.world.lease(lease.id).status == 'TERMINATED'
+
+
+def test_units_of_a_lease_that_has_started_cannot_be_removed_before_its_end(mixed: Mixed) -> None:
+    lease = mixed.lease(NOW, END, [some_hosts(), some_addresses(), a_network()])
+    mixed.world.run_until_idle()
+    mixed.world.operations.delete_lease(user(), lease.id)
+    for reservation in lease.reservations:
+        for allocation in reservation.allocations:
+            found = mixed.world.database.read(allocations.find_last_allocation, allocation.unit_id)
+            assert found is not None

@@ -11,9 +11,9 @@ import pytest
 from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.context import RequestContext
-from climate_core.lease.unit_properties import Node
 from climate_hosts.db import hosts as db
 from climate_hosts.hosts import Pool
+from climate_hosts.nodes import Node
 from climate_hosts.plugins.capacity import SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
 from tests.support.created import get_id

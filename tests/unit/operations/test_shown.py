@@ -7,7 +7,8 @@ from typing import Any, cast
 import pytest
 
 from climate_core.cloud import Cloud
-from climate_core.lease import unit_properties, views
+from climate_core.lease import views
+from climate_hosts import nodes
 from climate_hosts.db import hosts as db_hosts
 from climate_hosts.plugins.host import HostPlugin
 from tests.support.world import World, user
@@ -26,7 +27,7 @@ def world(world: World) -> World:
     world.conf.register_opts(HostPlugin.options, group=HostPlugin.resource_type)
     world.plugins[HostPlugin.resource_type] = HostPlugin(world.conf, cast(Cloud, None))
     for name in ('cn1', 'cn2', 'cn3', 'cn4'):
-        known = unit_properties.Node(
+        known = nodes.Node(
             hypervisor_hostname=name, service_name=name, capacity={'vcpus': 4}, details={}
         )
         world.database.write(db_hosts.insert, 'default', name, (f'{name}-lane',), known, {})

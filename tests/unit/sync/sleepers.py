@@ -9,9 +9,9 @@ from climate_core.cloud import hypervisors, volumes
 from climate_core.cloud.placement import HostCapacity
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_core.lease.unit_properties import Node
 from climate_hosts import lane_providers, nova, placement
 from climate_hosts.db import hosts as db
+from climate_hosts.nodes import Node
 from climate_hosts.power import states
 from climate_hosts.power.states import PowerState
 from climate_hosts.power.worker import HostPower

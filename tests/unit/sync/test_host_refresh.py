@@ -7,7 +7,6 @@ from climate_hosts.db import hosts as db
 from climate_hosts.watch.refresh import HostRefresher
 from tests.support import pools
 from tests.support.fakes import leases
-from tests.support.fakes import placement as fake_placement
 
 
 @pytest.fixture
@@ -64,13 +63,6 @@ def test_host_that_placement_lost_is_told_once(hosts, refresher, caplog):
     for _ in range(2):
         refresher.refresh()
     assert caplog.text.count('Host cn1 is not in Placement as it was enrolled') == 1
-
-
-def test_server_that_came_by_no_lease_is_told(hosts, refresher, caplog):
-    fake_placement.add_server(hosts.state, hosts.read().provider_id, str(uuid.uuid4()))
-    refresher.refresh()
-    assert 'Host cn1 has servers that came by no lease' in caplog.text
-    assert 'cn2' not in caplog.text
 
 
 def test_refresher_waits_for_the_interval(hosts, refresher):

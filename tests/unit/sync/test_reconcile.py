@@ -12,7 +12,7 @@ from climate_core.cloud import errors
 from climate_core.conf import cloud as reconcile_conf
 from climate_core.db import outbox, sql, tables
 from climate_core.db import trusts as db_trusts
-from climate_core.lease.model import TrustScope
+from climate_core.db.trusts import TrustScope
 from climate_core.repair import cleanup, reconciliation
 from tests.support.fakes import leases, nova
 from tests.support.stopping import stop

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from climate_core.lease import events, model, transitions
-from climate_core.lease.events import reallocation
+from climate_core.lease.events import start
 from tests.support.leases import HOUR, NOON, event, lease, reservation
 
 HANDLER = events.get_handler(model.REALLOCATE)
@@ -20,7 +20,7 @@ def running(
     status: str = 'ACTIVE', held: str = 'active', reason: str | None = None
 ) -> tuple[model.Lease, model.Event]:
     """Return a lease of one reservation that follows the calendar, and the event that does so."""
-    one = reallocation.add_reallocations(
+    one = start.add_reallocations(
         lease(reservation('thing', held), status=status, status_reason=reason), ['thing'], NOON
     )
     return one, event(one, model.REALLOCATE)
@@ -102,7 +102,5 @@ def test_add_does_it_once_more_and_supersedes_a_claim(status: str) -> None:
     one, due = running()
     ended = transitions.complete_event(due, None, NOON)
     one = one.with_events(dataclasses.replace(ended, status=status, generation=3))
-    (again,) = reallocation.add_reallocations(one, ['thing'], NOON + HOUR).events_of(
-        model.REALLOCATE
-    )
+    (again,) = start.add_reallocations(one, ['thing'], NOON + HOUR).events_of(model.REALLOCATE)
     assert (again.status, again.generation, again.next_at) == ('UNDONE', 4, NOON + HOUR)

@@ -8,7 +8,7 @@ import pytest
 from climate_common import event_types
 from climate_core.lease import events, model, views
 from climate_core.lease.events import end
-from climate_core.lease.events.base import Stage
+from climate_core.lease.transitions import Stage
 from tests.support.leases import HOUR, NOON, lease, reservation
 from tests.support.world import World
 

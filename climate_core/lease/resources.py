@@ -1,28 +1,130 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Record lost resources, failed hosts and a start that will fail. Pure."""
+"""Add reservations to a lease, change and remove them, and record lost resources. Pure."""
 
 import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
+from climate_core import exceptions
 from climate_core.lease import events, model, states, transitions
-from climate_core.lease.events import end, preparation, reallocation, start
-from climate_core.lease.model import Lease, Reservation
+from climate_core.lease.events import end, preparation, queue
+from climate_core.lease.events.start import add_reallocations
+from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import Change
 
 _L = states.LeaseStatus
 _R = states.ReservationStatus
+_E = states.EventStatus
 
 #: What a user learns when no host is missing any more.
 HOSTS_COMPLETE: Final = 'All of its hosts are there again.'
-#: How the reason of a lease begins whose start will fail.
-START_WILL_FAIL: Final = 'The start will fail: '
-#: What a user learns when the start will not fail any more.
-TRUST_ACCEPTED: Final = 'Keystone accepts the trust of the owner again.'
 #: The maximum delay of notifications about members of a stack after the lease freed the stack.
 _MAX_PART_DELAY = timedelta(hours=1)
 _BY_STACK = 'It was deleted, by its stack or by hand.'
+_ENDED = (_R.DELETING, _R.DELETED)
+
+
+def add_reservations(
+    lease: Lease,
+    reservations: Sequence[Reservation],
+    now: datetime,
+    preparing: Mapping[str, timedelta | None] | None = None,
+) -> Change:
+    """Return a lease with more reservations; if it has started, they start immediately.
+
+    A lease in ERROR accepts reservations: what failed does not prevent the start of the rest.
+
+    :param preparing: the reservations to prepare, see :func:`.preparation.add_preparations`
+    :returns: the lease as it is if there are no reservations
+    :raises climate_core.exceptions.InvalidState: it has ended, is ending, or is queued
+    """
+    if not reservations:
+        return Change(lease)
+    if lease.status in states.ENDING:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} is {lease.status}: nothing can be added to it. Make another lease.'
+        )
+    if lease.status in states.UNGRANTED:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} waits until there is enough for it: nothing can be added to it '
+            'before. Make another lease.'
+        )
+    transitions.check_changeable(lease)
+    joining = model.order_joining(lease.reservations, reservations)
+    after = dataclasses.replace(lease, reservations=(*lease.reservations, *joining))
+    start = lease.event(model.START)
+    if start is not None and not start.open:
+        after = after.with_events(transitions.reschedule_event(start, now, now))
+    return Change(
+        preparation.add_preparations(after, preparing or {}, now), {'lease.update': None}
+    )
+
+
+def change_reservation(
+    lease: Lease, reservation_id: str, params: Mapping[str, Any], now: datetime
+) -> Change:
+    """Return a lease with other params of a reservation.
+
+    :param params: the params that change; the plugin allows it
+    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
+    :raises climate_core.exceptions.InvalidState: its end has begun
+    """
+    reservation = lease.get_reservation(reservation_id)
+    new = {**reservation.params, **params}
+    if reservation.params == new:
+        return Change(lease)
+    if lease.status in states.ENDING or reservation.status in _ENDED:
+        raise exceptions.InvalidState(
+            f'The end of reservation {reservation_id} has begun: it can only be changed before.'
+        )
+    transitions.check_changeable(lease)
+    changed = dataclasses.replace(reservation, params=new, updated_at=now)
+    after = lease.with_reservations(changed)
+    if lease.status == _L.WAITING:
+        after = queue.retry_now(after, now)
+    return Change(after, {'lease.update': None})
+
+
+def remove_reservation(lease: Lease, reservation_id: str, now: datetime) -> Change:
+    """Return a lease without one of its resources, whose end action is done.
+
+    :raises climate_core.exceptions.ReservationNotFound: the lease does not have it any more
+    :raises climate_core.exceptions.InvalidState: the lease is ending
+    """
+    reservation = lease.get_reservation(reservation_id)
+    if not reservation.live:
+        raise model.reservation_not_found(lease.id, reservation_id)
+    if lease.status in states.ENDING:
+        raise exceptions.InvalidState(
+            f'Lease {lease.id} is {lease.status}: all that it holds is being freed.'
+        )
+    if reservation.status == _R.DELETING:
+        return Change(lease)
+    if lease.status == _L.IN_PROGRESS or lease.preempted_at is not None:
+        transitions.check_changeable(lease)
+    after = lease.with_reservations(
+        dataclasses.replace(reservation, status=_R.DELETING, updated_at=now)
+    )
+    after = after.with_events(_end_reservation_now(lease, reservation, now))
+    if lease.status == _L.WAITING:
+        after = queue.retry_now(after, now)
+    reason = 'It is taken out of the lease.'
+    after = preparation.cancel_preparations(after, [reservation], reason, now)
+    start = lease.event(model.START)
+    has_started = lease.status != _L.PENDING and lease.has_started(now)
+    if has_started and start is not None and start.status == _E.UNDONE:
+        # The start may have waited only for this resource.
+        after = after.with_events(transitions.reschedule_event(start, now, now))
+    return Change(after, {'lease.update': None})
+
+
+def _end_reservation_now(lease: Lease, reservation: Reservation, now: datetime) -> Event:
+    """Return the event that ends a reservation; an early end of it is moved."""
+    for event in lease.events_of(model.END_RESERVATION, reservation_id=reservation.id):
+        if event.open:
+            return transitions.move_event(event, now, now)
+    return model.new_event(lease.id, model.END_RESERVATION, now, now, reservation.id)
 
 
 def find_lost(lease: Lease, ids: Collection[str]) -> list[Reservation]:
@@ -137,7 +239,7 @@ def record_host_replacement(
     if missing or before.missing_resources:
         after = _with_degraded(after)
     if replaced and lease.has_started(now):
-        after = reallocation.add_reallocations(after, [reservation_id], now)
+        after = add_reallocations(after, [reservation_id], now)
     # Hosts that were missing before were notified then.
     is_news = bool(replaced) or not is_known
     return Change(after, {'lease.update': reason or HOSTS_COMPLETE} if is_news else {})
@@ -152,24 +254,3 @@ def _with_degraded(lease: Lease) -> Lease:
         return lease
     reason = transitions.permanent_errors(lease) or transitions.user_start_reason(lease)
     return dataclasses.replace(lease, status_reason=reason)
-
-
-def record_start_warning(lease: Lease, reason: str | None) -> Change:
-    """Return a lease with a warning that its start will fail, which is notified once.
-
-    The start is tried in any case, and reports its own result.
-
-    :param reason: a sentence; None: the start will not fail
-    """
-    waits = any(e.status == states.EventStatus.UNDONE for e in lease.events_of(model.START))
-    has_warning = START_WILL_FAIL in (lease.status_reason or '')
-    is_over = lease.status != _L.PENDING or lease.deleted_at is not None
-    if is_over or not waits or has_warning == (reason is not None):
-        return Change(lease)
-    known = transitions.permanent_errors(lease)
-    if reason is None:
-        after = dataclasses.replace(lease, status_reason=known)
-        return Change(after, {'lease.update': TRUST_ACCEPTED})
-    warning = START_WILL_FAIL + reason
-    after = dataclasses.replace(lease, status_reason=f'{warning} {known}' if known else warning)
-    return Change(after, {start.START_WARNING: warning})

@@ -1,41 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties of compute nodes, and extra properties of what operators register. Pure."""
+"""Nodes of nova-compute, as Nova and Placement know them, and their properties. Pure."""
 
 import dataclasses
-import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from climate_common import limits
-from climate_core import exceptions
-
-#: The kind of the units of hosts, whose capacity users may group by properties.
-HOST_KIND: Final = 'host'
-#: The details that filters can name, beside the extra properties.
-NODE_FACTS: Final = (
-    'hypervisor_hostname',
-    'service_name',
-    'hypervisor_type',
-    'hypervisor_version',
-    'vcpus',
-    'memory_mb',
-    'local_gb',
-    'cpu_arch',
-    'cpu_model',
-    'cpu_vendor',
-    'availability_zone',
-    'traits',
-    'aggregates',
-    'root_traits',
-    'divided',
-    'units',
-)
+from climate_core.plugins.filters import NODE_FACTS, parse_number
 
 #: The amounts that every host has -> the resource classes of Placement.
 _AMOUNTS: Final = {'vcpus': 'VCPU', 'memory_mb': 'MEMORY_MB', 'disk_gb': 'DISK_GB'}
 _AMOUNT_NAMES: Final = {each: name for name, each in _AMOUNTS.items()}
-_NUMBER: Final = re.compile(r'[+-]?\d{1,18}(\.\d{1,18})?', re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,30 +99,3 @@ def unit_amounts(capacity: Mapping[str, int]) -> dict[str, int]:
     """
     others = {name: each for name, each in capacity.items() if name not in _AMOUNTS.values()}
     return {name: capacity.get(each, 0) for name, each in _AMOUNTS.items()} | others
-
-
-def parse_number(value: Any) -> Any:
-    """Return the number in a text, so that "16" is more than "9"; other values as they are."""
-    if not isinstance(value, str) or not _NUMBER.fullmatch(value.strip()):
-        return value
-    return float(value) if '.' in value else int(value)
-
-
-def check_extra_names(names: Iterable[str], reserved: Collection[str], source: str) -> None:
-    """Reject extra properties with invalid names, or with names of other properties.
-
-    :param reserved: the names of other properties
-    :param source: where those come from, as the rest of a sentence
-    :raises climate_core.exceptions.BadRequest: naming the field
-    """
-    for name in names:
-        if name in reserved:
-            raise exceptions.BadRequest(
-                f'{name}: {source}; an extra property must have another name.', field=name
-            )
-        if not re.fullmatch(limits.PROPERTY_PATTERN, name):
-            raise exceptions.BadRequest(
-                f'{name}: must begin with a letter and have only letters, digits and "_.:-", 64 '
-                'characters at most.',
-                field=name,
-            )
