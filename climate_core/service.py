@@ -31,11 +31,10 @@ from climate_core.engine.executor import EventExecutor
 from climate_core.engine.scheduler import Scheduler
 from climate_core.engine.start_preparation import StartPreparation
 from climate_core.lease import model
-from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
-from climate_core.operations.queue.wait_queue import QueueWorker
 from climate_core.operations.services import Services
+from climate_core.operations.wait_queue import QueueWorker
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
 from climate_core.repair import listener
@@ -124,7 +123,7 @@ class ManagerService:
             self.database,
             self.clock,
             self.plugins,
-            AllocationService(self._calendar, self.plugins),
+            self._calendar,
             self.trusts,
             self.cloud,
         )

@@ -6,10 +6,12 @@ order, with one deadline for all. A deadline is a time of ``time.monotonic``.
 """
 
 import abc
+import contextlib
 import contextvars
 import dataclasses
 import functools
 import random
+import signal
 import socket
 import socketserver
 import threading
@@ -83,7 +85,7 @@ def seconds_left(deadline: float) -> float:
 
 
 class VitalThread(threading.Thread):
-    """A thread without which its process is useless, see :mod:`climate_core.cmd.processes`."""
+    """A thread without which its process is useless, see :func:`stop_on_broken_thread`."""
 
     def __init__(self, name: str, target: Callable[[], None]) -> None:
         super().__init__(name=name, target=target, daemon=True)
@@ -314,3 +316,54 @@ class HttpServer:
 
     def wait(self, deadline: float) -> bool:
         return self._thread.wait(deadline)
+
+
+class Shutdown:
+    """Request the stop of a program, and wait for the request.
+
+    No lock, queue or ``threading.Event``: Python runs a signal handler when the first thread runs
+    bytecode, and a signal that comes right before that thread blocks, or that the kernel gives to
+    another thread, would not wake it. A byte on a socket does, see ``signal.set_wakeup_fd``.
+    """
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._reader, self._writer = socket.socketpair()
+        self._writer.setblocking(False)
+
+    def on_signals(self) -> None:
+        """Stop at SIGTERM and SIGINT; call it in the main thread."""
+        signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.set())
+
+    def set(self) -> None:
+        """Request the stop, from any thread or from a signal handler."""
+        self.requested = True
+        with contextlib.suppress(BlockingIOError):
+            self._writer.send(b'\0')
+
+    def wait(self) -> None:
+        """Wait until the stop is requested."""
+        while not self.requested:
+            self._reader.recv(1)
+
+
+def stop_on_broken_thread(stop: Callable[[], None]) -> threading.Event:
+    """Stop the process when an exception ends a vital thread.
+
+    Only the program that owns the process may call it: there is one hook for all threads.
+
+    :param stop: called in that thread
+    :returns: an event that is set when a vital thread broke
+    """
+    broken = threading.Event()
+
+    def hook(args: threading.ExceptHookArgs) -> None:
+        LOG.critical('A thread broke', exc_info=args.exc_value)
+        if isinstance(args.thread, VitalThread):
+            broken.set()
+            stop()
+
+    threading.excepthook = hook
+    return broken

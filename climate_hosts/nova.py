@@ -12,9 +12,15 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from climate_common import lanes
-from climate_core.cloud import errors, flavors
+from climate_core.cloud import errors
 from climate_core.cloud.connections import Connection
-from climate_core.cloud.hypervisors import NOVA, list_all
+from climate_core.cloud.servers import (
+    NOVA,
+    NOVA_HOSTS,
+    get_flavor,
+    list_flavors,
+    list_hypervisors,
+)
 
 
 def find_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
@@ -26,13 +32,13 @@ def find_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
     hypervisors = _search_hypervisors(conn, name)
     named = [node for node in hypervisors if node['hypervisor_hostname'] == name]
     # The names of libvirt's nodes begin with that of their service.
-    return named or [node for node in list_all(conn) if node['service']['host'] == name]
+    return named or [node for node in list_hypervisors(conn) if node['service']['host'] == name]
 
 
 def _search_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
     query = {'hypervisor_hostname_pattern': name}
     try:
-        return list(NOVA.read(conn, '/os-hypervisors/detail', 'hypervisors', query))
+        return list(NOVA_HOSTS.read(conn, '/os-hypervisors/detail', 'hypervisors', query))
     except errors.Gone:
         return []
 
@@ -40,7 +46,7 @@ def _search_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
 def list_aggregates(conn: Connection) -> Mapping[str, list[str]]:
     """Return the names of the host aggregates of each service host that is in one."""
     names: defaultdict[str, list[str]] = defaultdict(list)
-    for aggregate in NOVA.read(conn, '/os-aggregates', 'aggregates'):
+    for aggregate in NOVA_HOSTS.read(conn, '/os-aggregates', 'aggregates'):
         for host in aggregate['hosts']:
             names[host].append(aggregate['name'])
     return names
@@ -51,7 +57,7 @@ def list_isolated_hosts(conn: Connection, trait: str) -> set[str]:
     wanted = f'trait:{trait}'
     return {
         host
-        for aggregate in NOVA.read(conn, '/os-aggregates', 'aggregates')
+        for aggregate in NOVA_HOSTS.read(conn, '/os-aggregates', 'aggregates')
         for host in aggregate['hosts']
         if aggregate.get('metadata', {}).get(wanted) == 'required'
     }
@@ -65,7 +71,7 @@ def set_service_status(conn: Connection, service_id: str, reason: str | None) ->
     :param reason: None: enable it
     """
     body = {'status': 'disabled', 'disabled_reason': reason} if reason else {'status': 'enabled'}
-    NOVA.request(conn, 'PUT', f'/os-services/{service_id}', body)
+    NOVA_HOSTS.request(conn, 'PUT', f'/os-services/{service_id}', body)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,7 +91,7 @@ class PrivateFlavor:
 def flavor_exists(conn: Connection, flavor_id: str) -> bool:
     """Return whether these rights see a flavor."""
     try:
-        flavors.get(conn, flavor_id)
+        get_flavor(conn, flavor_id)
     except errors.Gone:
         return False
     return True
@@ -153,7 +159,7 @@ def list_reservation_flavors(conn: Connection) -> Iterator[str]:
 
     One call for each thousand flavors.
     """
-    for flavor in flavors.list_all(conn):
+    for flavor in list_flavors(conn):
         lane = (flavor.get('extra_specs') or {}).get(lanes.EXTRA_SPEC)
         if lane == flavor['id'] == flavor['name'] and not flavor['os-flavor-access:is_public']:
             yield str(lane)

@@ -13,14 +13,14 @@ from climate_core.packages import ManagerParts, PoolCheck, ReservationPackage
 
 if TYPE_CHECKING:
     from climate_core.api.registered_units import UnitCalls
-    from climate_core.api.routing import Table
+    from climate_core.api.request import Table
     from climate_core.cloud import Cloud
     from climate_core.db.engine import Database
     from climate_core.db.registered_units import UnitTable
     from climate_core.lease.model import Reservation
     from climate_core.notifications.schemas import NotificationType
-    from climate_core.operations.queue.wait_queue import WaitQueue
     from climate_core.operations.services import HostEvacuation, Services
+    from climate_core.operations.wait_queue import WaitQueue
     from climate_core.plugins.base import ResourcePlugin
     from climate_core.repair.operator_repair import RepairResult
     from climate_core.threads import Background

@@ -5,6 +5,7 @@ Neutron is only read, with the rights of the service: operators keep addresses o
 allocation pools, and segments out of the ranges that Neutron chooses from.
 """
 
+import contextlib
 import dataclasses
 import ipaddress
 import itertools
@@ -12,23 +13,23 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
+from climate_common import dates, words
 from climate_core import exceptions
 from climate_core.calendar.model import Access
 from climate_core.cloud import Cloud, errors
 from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
+from climate_core.db import allocations
 from climate_core.db.engine import Database
-from climate_core.operations.operator_registration import (
-    check_unallocated,
-    check_unregistered,
-    reject_duplicates,
-    require_services,
-)
-from climate_core.operations.remote import remote_for_operators
+from climate_core.operations.remote import remote
 from climate_core.packages import PoolCheck
 from climate_networks import cloud, db, policies, units
+
+#: Maximum number of names in an error: there may be hundreds.
+_MAX_NAMED: Final = 5
 
 
 @dataclasses.dataclass
@@ -38,7 +39,7 @@ class FloatingIpOperations:
     database: Database
     cloud: Cloud
 
-    @remote_for_operators(policies.CREATE_FLOATING_IPS, writes=True)
+    @remote(policies.CREATE_FLOATING_IPS, for_operators=True, writes=True)
     def create_floatingips(
         self,
         context: RequestContext,  # noqa: ARG002
@@ -60,7 +61,7 @@ class FloatingIpOperations:
         there = self.database.read(db.find_registered_addresses, network_id, map(str, addresses))
         check_unregistered(exceptions.FloatingIpExists, field, there)
         conn = self.cloud.service()
-        with require_services():
+        with errors.require_services():
             _check_external_network(conn, network_id)
             subnets = cloud.list_subnets(conn, network_id)
             found = {str(each): units.check_address(each, subnets, field) for each in addresses}
@@ -73,7 +74,7 @@ class FloatingIpOperations:
         with reject_duplicates(exceptions.FloatingIpExists, field, len(found)):
             return self.database.write(db.insert_floatingips, network_id, found)
 
-    @remote_for_operators(policies.DELETE_FLOATING_IPS)
+    @remote(policies.DELETE_FLOATING_IPS, for_operators=True)
     def delete_floatingip(self, context: RequestContext, floating_ip_id: int) -> None:  # noqa: ARG002
         """Remove an address; nothing is changed in Neutron.
 
@@ -121,7 +122,7 @@ class NetworkOperations:
     database: Database
     cloud: Cloud
 
-    @remote_for_operators(policies.CREATE_NETWORKS, writes=True)
+    @remote(policies.CREATE_NETWORKS, for_operators=True, writes=True)
     def create_networks(
         self,
         context: RequestContext,  # noqa: ARG002
@@ -148,13 +149,13 @@ class NetworkOperations:
             field,
             self.database.read(db.find_registered_segments, wanted),
         )
-        with require_services():
+        with errors.require_services():
             _check_segments_free(self.cloud.service(), wanted, field)
         unit = {'available': values.get('available', True), 'access': _read_access(values, None)}
         with reject_duplicates(exceptions.NetworkExists, field, len(wanted)):
             return self.database.write(db.insert_segments, wanted, unit, extra)
 
-    @remote_for_operators(policies.UPDATE_NETWORKS, writes=True)
+    @remote(policies.UPDATE_NETWORKS, for_operators=True, writes=True)
     def update_network(
         self,
         context: RequestContext,  # noqa: ARG002
@@ -173,7 +174,7 @@ class NetworkOperations:
         self.database.write(_update_segment, network_id, values)
         return network_id
 
-    @remote_for_operators(policies.DELETE_NETWORKS)
+    @remote(policies.DELETE_NETWORKS, for_operators=True)
     def delete_network(self, context: RequestContext, network_id: int) -> None:  # noqa: ARG002
         """Remove a segment; nothing is changed in Neutron.
 
@@ -182,7 +183,7 @@ class NetworkOperations:
         """
         self.database.write(_delete_segment, network_id)
 
-    @remote_for_operators(policies.UPDATE_NETWORK_PROPERTIES)
+    @remote(policies.UPDATE_NETWORK_PROPERTIES, for_operators=True)
     def set_network_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
         """Set whether users may see an extra property of segments.
 
@@ -330,3 +331,54 @@ class SegmentCheck(PoolCheck):
             if not cloud.is_marked(network)
         ]
         return used + chosen
+
+
+@contextlib.contextmanager
+def reject_duplicates(error: type[exceptions.Conflict], field: str, count: int) -> Iterator[None]:
+    """Raise an error of the field that names something that is registered already.
+
+    :param count: the number of things that are registered together
+    """
+    try:
+        yield
+    except db_exc.DBDuplicateEntry as exc:
+        told = 'it is' if count == 1 else 'one of them is'
+        raise error(
+            f'{field}: {told} set apart for leases already. Look at the list, and leave out what '
+            'is in it.',
+            field=field,
+        ) from exc
+
+
+def check_unregistered(
+    error: type[exceptions.Conflict], field: str, registered: Sequence[object]
+) -> None:
+    """Reject the registration of what is registered already: a lease may use it.
+
+    :param registered: which of the requested things are registered
+    """
+    if registered:
+        listed = ', '.join(map(str, registered[:_MAX_NAMED]))
+        more = f' and {len(registered) - _MAX_NAMED} more' if len(registered) > _MAX_NAMED else ''
+        told = 'is' if len(registered) == 1 else 'are'
+        raise error(
+            f'{field}: {listed}{more} {told} set apart for leases already. Leave out what is.',
+            field=field,
+        )
+
+
+def check_unallocated(
+    session: orm.Session, unit_id: int, name: str, error: type[exceptions.Conflict]
+) -> None:
+    """Reject the removal of a unit that is allocated to leases.
+
+    :param name: the name of the unit, for messages
+    :param error: the type of the error
+    """
+    allocated = allocations.find_last_allocation(session, unit_id)
+    if allocated is not None:
+        count, end = allocated
+        raise error(
+            f'{name} is promised to {words.counted(count, "reservation")}, the last until '
+            f'{dates.sentence(end)}. End their leases first.'
+        )

@@ -13,7 +13,7 @@ from climate_networks import units
 
 if TYPE_CHECKING:
     from climate_core.api.registered_units import UnitCalls
-    from climate_core.api.routing import Table
+    from climate_core.api.request import Table
     from climate_core.cloud import Cloud
     from climate_core.db.engine import Database
     from climate_core.db.registered_units import UnitTable

@@ -6,11 +6,12 @@ The pipeline is code; operators add filters with ``[api] middleware``.
 
 import functools
 import importlib
+import re
 import shlex
 import time
 import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import webob
 import webob.dec
@@ -22,16 +23,16 @@ from oslo_middleware import cors, healthcheck, http_proxy_to_wsgi, request_id, s
 from oslo_serialization import jsonutils
 
 from climate_core import exceptions
-from climate_core.api import auth, errors, registered_units, routes
+from climate_core.api import errors, policy, registered_units, routes
 from climate_core.api.request import (
     PARAMETERS,
     Backend,
     Request,
+    Route,
     check_microversion,
     read_query,
     set_microversion,
 )
-from climate_core.api.routing import Route, find_route, is_public
 from climate_core.concurrency import ReservingLimit
 from climate_core.context import RequestContext
 from climate_core.db import feeds
@@ -92,8 +93,8 @@ class _TokenCheck(auth_token.AuthProtocol):  # type: ignore[misc]
 
 def _authenticated(application: Any, conf: cfg.ConfigOpts) -> Any:
     if conf.api.auth_strategy == 'noauth':
-        return auth.NoAuth(application)
-    middleware = _TokenCheck(auth.Keystone(application), {'oslo_config_config': conf})
+        return policy.NoAuth(application)
+    middleware = _TokenCheck(policy.Keystone(application), {'oslo_config_config': conf})
     # Access rules of application credentials name the service by its type.
     conf.set_default('service_type', 'reservation', 'keystone_authtoken')
     return middleware
@@ -163,7 +164,7 @@ class Application:
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable:
         request = Request(environ)
-        route, variables = _find_route(request)
+        route, variables = _get_route(request)
         if route.policy is not None:
             check_microversion(request)
             # Public paths accept any query string: clients and probes add parameters.
@@ -181,8 +182,44 @@ class Application:
         return response(environ, start_response)
 
 
-def _find_route(request: Request) -> tuple[Route, dict[str, str]]:
-    match = find_route(routes.ROUTES, request.path_info)
+#: Path variables that are no ids -> their patterns.
+PATH_VARIABLES: Final[Mapping[str, str]] = {'property_name': r'[0-9A-Za-z_.:-]+?'}
+_ID: Final = '[0-9A-Za-z-]+'
+
+
+def find_route(path: str) -> tuple[Mapping[str, Route], dict[str, str]] | None:
+    """Find the routes of a path, with or without ``.json`` or a slash at its end.
+
+    :returns: the route of each method, and the variables of the path with ids in lower case;
+        None if the path is unknown
+    """
+    for template, methods in routes.ROUTES.items():
+        match = _pattern(template).fullmatch(path)
+        if match:
+            return methods, {
+                name: text if name in PATH_VARIABLES else text.lower()
+                for name, text in match.groupdict().items()
+            }
+    return None
+
+
+@functools.cache
+def _pattern(template: str) -> re.Pattern[str]:
+    def named(variable: re.Match[str]) -> str:
+        return f'(?P<{variable[1]}>{PATH_VARIABLES.get(variable[1], _ID)})'
+
+    path = re.sub(r'\{(\w+)\}', named, template.replace('.', r'\.').rstrip('/'))
+    return re.compile(path + r'(\.json|/)?')
+
+
+def is_public(path: str) -> bool:
+    """Return whether no call of a path needs a token of Keystone."""
+    match = find_route(path)
+    return match is not None and all(route.policy is None for route in match[0].values())
+
+
+def _get_route(request: Request) -> tuple[Route, dict[str, str]]:
+    match = find_route(request.path_info)
     if match is None:
         raise errors.PathNotFound(f'There is nothing at {request.path_info}.')
     methods, variables = match
@@ -255,9 +292,8 @@ def load_application(
 def _wrap(application: Any, conf: cfg.ConfigOpts) -> Any:
     """Wrap the application in its middleware, from the inside to the outside."""
     # Public paths need no token, and do not pass the filters of the operator.
-    is_open = functools.partial(is_public, routes.ROUTES)
     guarded = _authenticated(_filtered(application, conf), conf)
-    wrapped: Any = _PathFork(is_open, application, guarded)
+    wrapped: Any = _PathFork(is_public, application, guarded)
     # The body is limited before Keystone is called, and the health check needs no token.
     wrapped = sizelimit.RequestBodySizeLimiter(wrapped, conf)
     wrapped = _PathFork(_is_health, healthcheck.Healthcheck(None, conf), wrapped)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests and responses of handlers: bodies, queries, microversions, ETags, pages."""
+"""Routes, and the requests and responses of their handlers: bodies, queries, ETags, pages."""
 
+import dataclasses
 import hashlib
 import re
 import urllib.parse
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, cast
 
 import webob
@@ -24,10 +25,54 @@ from climate_core.db.engine import Database
 from climate_core.plugins import base
 from climate_core.rpc.client import ManagerClient
 
-#: Key of the WSGI environment: the context of the request, set by the authentication.
-CONTEXT = 'climate.context'
 #: Key of the WSGI environment: the validated query parameters, set by the application.
 PARAMETERS = 'climate.parameters'
+
+#: The media type of most bodies.
+JSON: Final = 'application/json'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Route:
+    """The call of a method of a path.
+
+    :param handler: a function of the backend, the request and the variables of the path
+    :param status: HTTP status of success
+    :param policy: the policy that the handler enforces; None: open to all, without a token of
+        Keystone
+    :param request_schema: JSON Schema of the body of the request
+    :param response_schema: JSON Schema of the body of the response
+    :param also: other responses of success: HTTP status -> JSON Schema; None: without a body
+    :param query: JSON Schemas of the query parameters by name; other parameters are rejected.
+        ``request.parameters`` has the validated values.
+    :param headers: JSON Schemas of the request headers by name; the handler validates them
+    :param media: the media type of success; only JSON is described by the schema
+    :param errors: HTTP statuses of the errors of a path without a token of Keystone
+    :param operation: ``operationId`` in the OpenAPI document, by which generated clients name
+        their methods; default: the module and the name of the handler
+    """
+
+    handler: Callable[..., webob.Response]
+    status: int
+    policy: str | None = None
+    request_schema: Mapping[str, Any] | None = None
+    response_schema: Mapping[str, Any] | None = None
+    query: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    headers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    also: Mapping[int, Mapping[str, Any] | None] = dataclasses.field(default_factory=dict)
+    media: str = JSON
+    errors: Sequence[int] = ()
+    operation: str | None = None
+
+    @property
+    def operation_id(self) -> str:
+        """Return the ``operationId`` in the OpenAPI document: noun and verb."""
+        module = self.handler.__module__.rpartition('.')[2]
+        return self.operation or f'{module}.{self.handler.__name__.rstrip("_")}'
+
+
+#: Path -> HTTP method -> route.
+Table = dict[str, dict[str, Route]]
 
 
 class Backend:
@@ -60,7 +105,7 @@ class Request(webob.Request):
 
     @property
     def context(self) -> RequestContext:
-        return cast(RequestContext, self.environ[CONTEXT])
+        return cast(RequestContext, self.environ[policy.CONTEXT])
 
     @property
     def parameters(self) -> dict[str, Any]:

@@ -1,15 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
 """The route table: every call of the API. The reference in the documents comes from it."""
 
+import webob
+
 from climate_core import packages, policies
-from climate_core.api.handlers import calendar, feeds, leases, reservations, service, usage
-from climate_core.api.request import IF_MATCH_HEADERS, IF_NONE_MATCH_HEADERS
-from climate_core.api.routing import Route, Table
+from climate_core.api import reservations
+from climate_core.api.handlers import calendar, feeds, leases, service, usage
+from climate_core.api.request import (
+    IF_MATCH_HEADERS,
+    IF_NONE_MATCH_HEADERS,
+    Backend,
+    Request,
+    Route,
+    Table,
+    answer,
+)
 from climate_core.api.schemas import calendar as calendar_schemas
 from climate_core.api.schemas import common
 from climate_core.api.schemas import leases as lease_schemas
-from climate_core.api.schemas import reservations as reservation_schemas
-from climate_core.api.schemas import usage as usage_schemas
+
+
+def show_openapi(backend: Backend, request: Request) -> webob.Response:
+    """Return the OpenAPI document of this installation."""
+    document = service.document(ROUTES, request.application_url, backend.plugins)
+    return answer(200, document)
+
 
 ROUTES: Table = {
     '/': {
@@ -93,8 +108,8 @@ ROUTES: Table = {
             reservations.create,
             201,
             policies.CREATE_RESERVATION,
-            reservation_schemas.CREATE,
-            reservation_schemas.ONE,
+            reservations.CREATE,
+            reservations.ONE,
             headers=IF_MATCH_HEADERS,
         ),
     },
@@ -103,8 +118,8 @@ ROUTES: Table = {
             reservations.update,
             200,
             policies.UPDATE_RESERVATION,
-            reservation_schemas.CHANGE,
-            reservation_schemas.ONE,
+            reservations.CHANGE,
+            reservations.ONE,
             headers=IF_MATCH_HEADERS,
         ),
         'DELETE': Route(
@@ -160,8 +175,8 @@ ROUTES: Table = {
             usage.get_limits,
             200,
             policies.GET_LIMITS,
-            response_schema=usage_schemas.LIMITS,
-            query=usage_schemas.LIMITS_QUERY,
+            response_schema=usage.LIMITS,
+            query=usage.LIMITS_QUERY,
             operation='limits.get',
         ),
     },
@@ -170,8 +185,8 @@ ROUTES: Table = {
             usage.get,
             200,
             policies.GET_USAGE,
-            response_schema=usage_schemas.MANY,
-            query=usage_schemas.QUERY,
+            response_schema=usage.MANY,
+            query=usage.QUERY,
         ),
     },
     '/v1/plugins': {
@@ -179,21 +194,13 @@ ROUTES: Table = {
             reservations.list_plugins,
             200,
             policies.GET_PLUGINS,
-            response_schema=reservation_schemas.PLUGINS,
+            response_schema=reservations.PLUGINS,
             operation='plugins.list',
         )
     },
 }
 for _package in packages.list_packages():
     ROUTES.update(_package.list_routes())
-
-
-#: The OpenAPI document describes its own route, too.
 ROUTES['/v1/openapi.json'] = {
-    'GET': Route(
-        service.openapi_handler(ROUTES),
-        200,
-        response_schema={'type': 'object'},
-        operation='openapi.show',
-    )
+    'GET': Route(show_openapi, 200, response_schema={'type': 'object'}, operation='openapi.show')
 }

@@ -218,6 +218,23 @@ def for_user(field: str | None = None) -> Iterator[None]:
         raise exceptions.BadRequest(str(exc), field=field) from exc
 
 
+@contextlib.contextmanager
+def require_services() -> Iterator[None]:
+    """Turn the exceptions of the engine into ServiceUnavailable, and log them.
+
+    It is for requests with the rights of the service, whose failures no user can fix.
+
+    :raises climate_core.exceptions.ServiceUnavailable: a service does not answer, or rejects it
+    """
+    try:
+        yield
+    except exceptions.ClimateError:
+        raise
+    except EXPECTED as exc:
+        LOG.warning('A service that is needed failed: %s', exc)
+        raise exceptions.ServiceUnavailable(str(exc)) from exc
+
+
 def read_retry_after(headers: Mapping[str, str] | email.message.Message) -> float:
     """Return the seconds in the header ``Retry-After`` of an answer; 0 without a valid one.
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls to Nova that a reserved server needs, and those to Glance about its image.
+"""The calls to Nova about servers, flavors and hypervisors, and those to Glance about images.
 
 Every function takes the connection whose rights it uses and raises the exceptions of
 :mod:`climate_core.cloud.errors`: Gone if the resource does not exist, Busy if its state does not
 allow the action now. Nova answers before an action is complete. The image that is created of a
 server at the end of its lease carries the reservation's id, so that it is created once however
-often the end is tried. Facts: Compute API, ``/servers`` and ``createImage``; Image API v2
-(a custom property is a filter of the list).
+often the end is tried. Facts: Compute API, ``/servers``, ``createImage``, ``/flavors``,
+``/os-hypervisors`` and ``/os-services``; Image API v2 (a custom property is a filter of the list).
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib import parse
 
-from climate_common import limits
+from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.connections import Connection
@@ -23,6 +23,9 @@ from climate_core.cloud.services import Copy, Service, check_project
 #: ``locked`` (2.9), ``image_id`` in the answer of createImage (2.45), a change of
 #: ``delete_on_termination`` (2.85).
 NOVA = Service('Nova', 'compute', '2', '2.90')
+#: The last microversion that shows the size and the CPU of a hypervisor. Since 2.53 the id of a
+#: hypervisor is that of its root provider in Placement.
+NOVA_HOSTS = Service('Nova', 'compute', '2', '2.87')
 #: The microversion that shows the scheduler hints of a server.
 _WITH_HINTS = '2.100'
 #: The microversion that shows the pinned zone of a server (2.96) and its image properties (2.98).
@@ -174,6 +177,55 @@ def list_ids(conn: Connection, all_projects: bool = True, **query: Any) -> Itera
     everywhere = {'all_tenants': 1} if all_projects else {}
     for server in NOVA.pages(conn, '/servers', 'servers', {**everywhere, **query}):
         yield str(server['id'])
+
+
+def get_flavor(conn: Connection, flavor_id: str) -> dict[str, Any]:
+    """Return a flavor as the API shows it; without ``extra_specs`` if they are hidden.
+
+    :raises climate_core.cloud.errors.Gone: these rights see no such flavor
+    """
+    path = f'/flavors/{parse.quote(flavor_id, safe="")}'
+    flavor: dict[str, Any] = NOVA.read(conn, path, 'flavor')
+    return flavor
+
+
+def list_flavors(conn: Connection) -> list[dict[str, Any]]:
+    """Return all flavors, including private ones, one call for each thousand."""
+    return list(NOVA.pages(conn, '/flavors/detail', 'flavors', {'is_public': 'None'}))
+
+
+def read_flavor_sizes(flavor: Mapping[str, Any]) -> dict[str, int]:
+    """Return the capacity that a server with a local root disk needs of its host, by unit.
+
+    Swap is in MiB and counts in whole GiB (nova/scheduler/utils.py, ResourceRequest).
+    """
+    swap = -(-int(flavor['swap'] or 0) // 1024)
+    return {
+        resource_types.VCPUS: flavor['vcpus'],
+        resource_types.MEMORY_MB: flavor['ram'],
+        resource_types.DISK_GB: flavor['disk'] + flavor['OS-FLV-EXT-DATA:ephemeral'] + swap,
+    }
+
+
+def list_hypervisors(conn: Connection) -> Iterator[dict[str, Any]]:
+    """Yield all hypervisors with their details, one call for each thousand."""
+    yield from NOVA_HOSTS.pages(conn, '/os-hypervisors/detail', 'hypervisors', {})
+
+
+def list_hypervisors_with_servers(conn: Connection) -> Iterator[dict[str, Any]]:
+    """Yield all hypervisors as :func:`list_hypervisors` does, with ``servers`` if they have any.
+
+    Each of those has a ``uuid``. Facts: Compute API reference, ``with_servers`` since 2.53.
+    """
+    query = {'with_servers': 'true'}
+    yield from NOVA_HOSTS.pages(conn, '/os-hypervisors/detail', 'hypervisors', query)
+
+
+def list_compute_services(conn: Connection) -> dict[str, dict[str, Any]]:
+    """Return every nova-compute by its host: ``zone``, ``state``, ``status`` and more."""
+    query = {'binary': 'nova-compute'}
+    services = NOVA_HOSTS.read(conn, '/os-services', 'services', query)
+    return {service['host']: service for service in services}
 
 
 _GLANCE = Service('Glance', 'image', '2')

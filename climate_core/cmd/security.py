@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """``climate-status security check``: find the recommendations that an installation ignores.
 
-Each check is one function of the configuration and one row of :data:`CHECKS`. It yields a
-sentence for each recommendation that is not followed. The database is read, nothing else is sent,
-and nothing is changed.
+:class:`Checks` runs the checks of both commands of ``climate-status``, on any configuration, even
+with invalid options. Each check of security is one function of the configuration and one row of
+:data:`CHECKS`. It yields a sentence for each recommendation that is not followed. The database is
+read, nothing else is sent, and nothing is changed.
 """
 
 import functools
@@ -11,7 +12,7 @@ import pathlib
 import ssl
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import oslo_messaging as messaging
@@ -24,7 +25,7 @@ from oslo_utils import strutils
 
 from climate_core import webhooks
 from climate_core.cloud.trusts import is_administrative
-from climate_core.cmd import checks, startup_errors
+from climate_core.cmd import console
 from climate_core.conf import secrets
 from climate_core.conf.delivery import parse_networks
 from climate_core.db import migration
@@ -50,7 +51,7 @@ def check_file_modes(conf: cfg.ConfigOpts) -> Iterator[str]:
     rules, *more_rules = map(
         conf.find_file, (conf.oslo_policy.policy_file, *conf.oslo_policy.policy_dirs)
     )
-    files = startup_errors.list_files(conf)
+    files = console.list_files(conf)
     paths = [pathlib.Path(path) for path in (*files, rules, sqlite) if path]
     for directory in filter(None, more_rules):
         paths += filter(pathlib.Path.is_file, pathlib.Path(directory).glob('*'))
@@ -81,7 +82,7 @@ def check_stored_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
         migration.check_database(database)
         stored = Counter(key for _, key in db_secrets.check_keys(database, keys))
     except _UNREADABLE as exc:
-        reason = startup_errors.describe_error(conf, exc)
+        reason = console.describe_error(conf, exc)
         yield f'The secrets in the database could not be read: {reason}'
         return
     finally:
@@ -131,7 +132,7 @@ def check_transport(conf: cfg.ConfigOpts) -> Iterator[str]:
         urls[f'[{group}] transport_url'] = conf[group].transport_url
     for name, text in urls.items():
         if text and text.startswith('rabbit'):
-            yield from _check_url(conf, name, checks.parse_transport(conf, name, text))
+            yield from _check_url(conf, name, parse_transport(conf, name, text))
 
 
 def _check_url(conf: cfg.ConfigOpts, name: str, url: messaging.TransportURL) -> Iterator[str]:
@@ -264,7 +265,63 @@ CHECKS: tuple[tuple[str, Check], ...] = (
 )
 
 
-class SecurityChecks(checks.Checks):
+#: The errors for an option with an invalid value.
+_INVALID = (cfg.Error, sa.exc.ArgumentError)
+
+
+class Checks(upgradecheck.UpgradeCommands):
+    """Checks of the installation. The first one is that of its configuration files.
+
+    :param conf: the configuration of the services
+    :param checks: the name of each check, and a function without parameters that runs it
+    """
+
+    def __init__(
+        self,
+        conf: cfg.ConfigOpts,
+        checks: Iterable[tuple[str, Callable[[], upgradecheck.Result]]],
+    ) -> None:
+        super().__init__()
+        self.conf = conf
+        rows = (('Configuration files', self._check_files), *checks)
+        self._upgrade_checks = tuple(
+            (name, (_run_check, {'check': check})) for name, check in rows
+        )
+
+    def _check_files(self) -> upgradecheck.Result:
+        """Warn if no file was read: then the checks see the defaults."""
+        missing = console.describe_missing_file(self.conf)
+        if missing:
+            return upgradecheck.Result(
+                upgradecheck.Code.WARNING, f'{missing} The checks used the defaults.'
+            )
+        files = ', '.join(console.list_files(self.conf))
+        return upgradecheck.Result(upgradecheck.Code.SUCCESS, f'Read: {files}')
+
+
+def _run_check(checks: Checks, check: Callable[[], upgradecheck.Result]) -> upgradecheck.Result:
+    """Return the result of a check: a failure if an option that it needs is invalid."""
+    try:
+        return check()
+    except _INVALID as exc:
+        reason = console.describe_error(checks.conf, exc)
+        return upgradecheck.Result(upgradecheck.Code.FAILURE, reason)
+
+
+def parse_transport(conf: cfg.ConfigOpts, option: str, url: str) -> messaging.TransportURL:
+    """Parse the URL of a message bus.
+
+    :raises oslo_config.cfg.Error: it is invalid
+    """
+    try:
+        return messaging.TransportURL.parse(conf, url)
+    except (ValueError, messaging.InvalidTransportURL) as exc:
+        raise cfg.Error(
+            f'{option} is invalid ({exc}): must be rabbit://USER:PASSWORD@HOST:PORT/VHOST'
+        ) from exc
+
+
+class SecurityChecks(Checks):
     """Run every check. A check reports warnings; it fails if an option that it reads is invalid.
 
     :param conf: the configuration of the services

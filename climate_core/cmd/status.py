@@ -15,9 +15,8 @@ from oslo_upgradecheck import upgradecheck
 from climate_core import conf as configuration
 from climate_core import packages
 from climate_core.api import policy
-from climate_core.cloud import Cloud, errors, placement_check, volumes
-from climate_core.cloud.placement import PLACEMENT
-from climate_core.cmd import checks, security, startup_errors
+from climate_core.cloud import Cloud, errors, placement, volumes
+from climate_core.cmd import console, security
 from climate_core.conf import cloud as cloud_conf
 from climate_core.db import migration
 from climate_core.db.engine import DATABASE_ERRORS, Database
@@ -38,7 +37,7 @@ _CONNECT_SECONDS: Final = 10.0
 _RABBITMQ_ERRORS = (*pyamqp.Transport.connection_errors, *pyamqp.Transport.channel_errors)
 
 
-class UpgradeChecks(checks.Checks):
+class UpgradeChecks(security.Checks):
     """Checks of the installation. They change nothing but a provider in Placement, temporarily.
 
     :param conf: the configuration of the services
@@ -93,7 +92,7 @@ class UpgradeChecks(checks.Checks):
         return upgradecheck.Result(_SUCCESS)
 
     def _fail(self, exc: Exception) -> upgradecheck.Result:
-        said = f'The database cannot be used: {startup_errors.describe_error(self.conf, exc)}'
+        said = f'The database cannot be used: {console.describe_error(self.conf, exc)}'
         return upgradecheck.Result(_FAILURE, said)
 
     def _check_phase(self) -> upgradecheck.Result:
@@ -175,9 +174,9 @@ class UpgradeChecks(checks.Checks):
             return upgradecheck.Result(_WARNING, 'Not checked without credentials.')
         try:
             conn = Cloud(self.conf).service()
-            if not PLACEMENT.is_offered(conn):
+            if not placement.PLACEMENT.is_offered(conn):
                 return upgradecheck.Result(_WARNING, 'There is no Placement.')
-            overbooks = placement_check.overbooks(conn)
+            overbooks = placement.overbooks(conn)
         except errors.EXPECTED as exc:
             return upgradecheck.Result(_WARNING, f'Placement could not be checked: {exc}')
         if overbooks:
@@ -261,7 +260,7 @@ def _unread_queues(conf: cfg.ConfigOpts) -> Iterator[str]:
 
 def _count_unread(conf: cfg.ConfigOpts, url: str, queue: str) -> int:
     """Return the number of messages of a queue; 0 if it has a consumer or does not exist."""
-    parsed = checks.parse_transport(conf, 'transport_url', url)
+    parsed = security.parse_transport(conf, 'transport_url', url)
     for place, host in enumerate(parsed.hosts, 1):
         tls = security.read_tls_options(conf, parsed, host.hostname)
         connection = kombu.Connection(
@@ -300,7 +299,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     configuration.register(conf)
     conf.register_cli_opt(_command(conf))
     words = list(sys.argv[1:] if argv is None else argv)
-    with startup_errors.exit_if_invalid('climate-status'):
+    with console.exit_if_invalid('climate-status'):
         conf(words, project=configuration.PROJECT)
     # A database that does not answer now is a result: oslo.db retries for minutes by default.
     conf.set_override('max_retries', 0, group='database')

@@ -147,7 +147,7 @@ class Metrics:
             while len(self._first) > _MAX_REMEMBERED:
                 self._first.popitem(last=False)
 
-    def beaten(self, due: DueEvent) -> None:
+    def record_lost_claim(self, due: DueEvent) -> None:
         """Count an event that another manager claimed first."""
         self._beaten.labels(_label(due.event_type)).inc()
 
@@ -173,7 +173,7 @@ class Metrics:
         """Show the ``waiting`` events of the ``EventPool``: claimed, and without a thread."""
         self._waiting.set_function(lambda: float(pool.waiting))
 
-    def settled(self, event: model.Event, now: datetime.datetime) -> None:
+    def record_result(self, event: model.Event, now: datetime.datetime) -> None:
         """Count the outcome of an event."""
         label = _label(event.event_type)
         if event.open:

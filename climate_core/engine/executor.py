@@ -90,7 +90,7 @@ class EventExecutor:
         begun: _StartedEvent | None = yield from self._claim(due)
         if begun is None:
             if self.observer and not due.is_early:
-                self.observer.beaten(due)
+                self.observer.record_lost_claim(due)
             return True
         claim = begun.claim
         self.claims.hold(claim)
@@ -179,7 +179,7 @@ class EventExecutor:
         if not event.open:
             LOG.info('%s of lease %s: %s', event.event_type, after.id, event.status)
         if self.observer:
-            self.observer.settled(event, self.clock.now())
+            self.observer.record_result(event, self.clock.now())
         self.fast_starts.keep(after, event)
         new = (e.next_at for e in after.events if e.next_at != known.get(e.id))
         return min(filter(None, new), default=False)

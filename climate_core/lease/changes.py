@@ -13,7 +13,6 @@ from typing import Any, Final
 
 from climate_common import dates, lease_fields
 from climate_core import exceptions
-from climate_core import webhooks as climate_core_webhooks
 from climate_core.context import RequestContext
 from climate_core.lease import events, model, request, resources, states, transitions
 from climate_core.lease.events import end, queue, schedule
@@ -37,23 +36,9 @@ _CHANGEABLE = {*_PLAIN, *_TIMES, 'duration', 'events', 'reservations', 'webhook'
 _BEFORE_START = (*states.UNGRANTED, states.LeaseStatus.PENDING)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class UpdateRules:
-    """Limits that the operator sets for updates.
-
-    :param late: the maximum age, in seconds, of a new start or event
-    :param before_start: the seconds before the start of the notices that every lease has
-    :param webhooks: which webhooks are allowed
-    """
-
-    late: float = 0.0
-    before_start: Sequence[int] = ()
-    webhooks: climate_core_webhooks.WebhookRules = climate_core_webhooks.DEFAULT_RULES
-
-
 def new_lease(
     lease_id: str,
-    asked: request.LeaseRequest,
+    lease_request: request.LeaseRequest,
     digest: str | None,
     context: RequestContext,
     reservations: Iterable[Reservation],
@@ -71,31 +56,31 @@ def new_lease(
     """
     lease = Lease(
         id=lease_id,
-        name=asked.name,
+        name=lease_request.name,
         project_id=str(context.project_id),
         user_id=str(context.user_id),
-        start_date=asked.start,
-        end_date=asked.end,
-        before_end_date=asked.before_end,
+        start_date=lease_request.start,
+        end_date=lease_request.end,
+        before_end_date=lease_request.before_end,
         created_at=now,
-        start_policy=asked.start_policy or states.StartPolicy.AUTO,
-        before_start=asked.before_start or (),
-        webhook=asked.webhook,
+        start_policy=lease_request.start_policy or states.StartPolicy.AUTO,
+        before_start=lease_request.before_start or (),
+        webhook=lease_request.webhook,
         request_digest=digest,
         kind=kind,
-        priority=asked.priority or 0,
-        preemptible=asked.preemptible,
-        **asked.generic,
+        priority=lease_request.priority or 0,
+        preemptible=lease_request.preemptible,
+        **lease_request.generic,
         reservations=model.order_joining((), reservations),
     )
-    first = schedule.first_events(lease, asked.events, now, before_start)
+    first = schedule.first_events(lease, lease_request.events, now, before_start)
     if external_end:
         first = (*first, end.new_external_end(lease_id, now))
     return dataclasses.replace(lease, events=first)
 
 
 def update_lease(
-    lease: Lease, values: Mapping[str, Any], now: datetime, rules: UpdateRules
+    lease: Lease, values: Mapping[str, Any], now: datetime, rules: request.RequestRules
 ) -> Change:
     """Return a lease with the values of its user; its events move with it.
 
@@ -120,7 +105,7 @@ def update_lease(
         after = cancel_early_ends(lease, after, partial, now)
     after = schedule.move_start_notices(lease, after, rules.before_start, now)
     if 'events' in wanted:
-        after = _replace_user_events(after, wanted['events'], now, rules.late)
+        after = _replace_user_events(after, wanted['events'], now, rules.late_start_seconds)
     for item in wanted.get('reservations', ()):
         params = {k: v for k, v in item.items() if k != 'id'}
         after = resources.change_reservation(after, str(item.get('id')), params, now).lease
@@ -153,7 +138,9 @@ def _with_duration(lease: Lease, wanted: Mapping[str, Any]) -> Lease:
     return dataclasses.replace(lease, duration=None) if 'end_date' in wanted else lease
 
 
-def _change_plain_fields(lease: Lease, wanted: Mapping[str, Any], rules: UpdateRules) -> Lease:
+def _change_plain_fields(
+    lease: Lease, wanted: Mapping[str, Any], rules: request.RequestRules
+) -> Lease:
     """Change the fields that are no times."""
     new = {field: request.read_value(field, wanted[field]) for field in _PLAIN if field in wanted}
     if 'webhook' in wanted:
@@ -188,7 +175,7 @@ def _move_times(
     lease: Lease,
     given: Mapping[str, datetime],
     now: datetime,
-    rules: UpdateRules,
+    rules: request.RequestRules,
 ) -> Lease:
     """Set the new times of a lease. ``before_end_date`` follows the end unless it is given."""
     moved = {k: v for k, v in given.items() if v != getattr(old, k)}
@@ -198,7 +185,7 @@ def _move_times(
     end = given.get('end_date', lease.end_date)
     before_end = None
     if moved:
-        _check_move(lease, moved, now, rules.late)
+        _check_move(lease, moved, now, rules.late_start_seconds)
         if 'before_end_date' in given:
             before_end = request.check_before_end(given['before_end_date'], start, end)
     after = schedule.shift_period(lease, start, end, now, before_end)

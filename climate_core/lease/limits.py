@@ -102,12 +102,12 @@ def multiply_amounts(units: Amounts, count: int) -> dict[str, int]:
 def enforce_limits(limits: Amounts, used: Amounts, adding: Amounts) -> None:
     """Reject what would exceed a limit, by LimitExceeded; an addition of 0 is always accepted."""
     if over := _exceeded(limits, used, adding):
-        told = '; '.join(
+        exceeded = '; '.join(
             f'{name}: {adding[name]} more would exceed the limit of {limits[name]}, '
             f'{used.get(name, 0)} in use'
             for name in over
         )
-        message = f'The project would exceed its limits. {told}.'
+        message = f'The project would exceed its limits. {exceeded}.'
         raise exceptions.LimitExceeded(message, field=over[0])
 
 

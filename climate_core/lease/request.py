@@ -9,18 +9,14 @@ import contextlib
 import dataclasses
 import json
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, Final
 
 from climate_common import dates, lease_fields, limits, sealing
 from climate_core import exceptions
 from climate_core import webhooks as climate_core_webhooks
 from climate_core.lease import model, states
-
-P = ParamSpec('P')
-T = TypeVar('T')
-D = TypeVar('D')
 
 
 class ErrorCollector:
@@ -46,12 +42,6 @@ class ErrorCollector:
             yield
         except exceptions.ClimateError as exc:
             self.add(exc)
-
-    def get(self, default: D, function: Callable[P, T], *args: P.args, **kw: P.kwargs) -> T | D:
-        """Return the result of the function, or the default if it raises an error."""
-        with self.collected():
-            return function(*args, **kw)
-        return default
 
 
 class _RaiseFirst(ErrorCollector):
@@ -96,14 +86,14 @@ class LeaseRequest:
     :param generic: the given fields of :data:`climate_common.lease_fields.GENERIC`
     """
 
-    name: str
     start: datetime
     end: datetime
-    before_end: datetime | None
     start_is_relative: bool
-    events: tuple[tuple[str, datetime], ...]
-    lasts: timedelta | None = None
-    end_is_relative: bool = False
+    end_is_relative: bool
+    lasts: timedelta | None
+    name: str = ''
+    before_end: datetime | None = None
+    events: tuple[tuple[str, datetime], ...] = ()
     start_policy: str | None = None
     before_start: tuple[int, ...] | None = None
     webhook: Mapping[str, Any] | None = None
@@ -123,9 +113,10 @@ class RequestRules:
 
     :param minutes_before_end: the default notice before the end; 0: none
     :param webhooks: which webhooks are allowed
-    :param late_start_seconds: the maximum age of the start, or of an event, of a new lease
+    :param late_start_seconds: the maximum age of a new start, or of a new event
     :param max_retries: the maximum number of retries of a lease
     :param best_effort_timeout: the maximum number of seconds to drain hosts for a lease
+    :param before_start: the seconds before the start of the notices that every lease has
     """
 
     minutes_before_end: int = 60
@@ -133,6 +124,7 @@ class RequestRules:
     late_start_seconds: int = 300
     max_retries: int = limits.RETRIES
     best_effort_timeout: int = limits.BEST_EFFORT_SECONDS
+    before_start: Sequence[int] = ()
 
 
 def read_lease_request(
@@ -151,60 +143,58 @@ def read_lease_request(
     """
     start, end, lasts = _read_period(values, now)
     if end <= start:
-        told = f'The end must be after the start ({dates.sentence(start)}).'
-        errors.add(exceptions.InvalidDate(told, field='end_date'))
-    get = errors.get
-    asked = LeaseRequest(
-        name=get('', read_value, 'name', values.get('name')),
+        message = f'The end must be after the start ({dates.sentence(start)}).'
+        errors.add(exceptions.InvalidDate(message, field='end_date'))
+    fields: dict[str, Any] = {}
+    with errors.collected():
+        fields['name'] = read_value('name', values.get('name'))
+    with errors.collected():
+        fields['before_end'] = _read_before_end(values, start, end, now, rules.minutes_before_end)
+    with errors.collected():
+        fields['events'] = read_events(values.get('events') or (), end, now)
+    with errors.collected():
+        fields['webhook'] = read_webhook(values.get('webhook'), rules.webhooks)
+    for name in _READ_BY_TYPE:
+        if values.get(name) is not None:
+            with errors.collected():
+                fields[name] = _read_of_kind(name, values)
+    generic: dict[str, Any] = {}
+    for field in lease_fields.GENERIC:
+        if values.get(field.name) is not None:
+            with errors.collected():
+                generic[field.name] = read_value(field.name, values[field.name])
+    lease_request = LeaseRequest(
         start=start,
         end=end,
-        before_end=get(None, _read_before_end, values, start, end, now, rules.minutes_before_end),
         start_is_relative=dates.is_relative(values.get('start_date') or 'now'),
-        events=get((), read_events, values.get('events') or (), end, now),
-        lasts=lasts,
         end_is_relative=dates.is_relative(values.get('end_date')),
-        start_policy=get(None, read_value, 'start_policy', values.get('start_policy')),
-        before_start=get(None, read_value, 'before_start', values.get('before_start')),
-        webhook=get(None, read_webhook, values.get('webhook'), rules.webhooks),
+        lasts=lasts,
         identified=bool({'id', 'idempotency_key'} & values.keys()),
         may_join=values.get('may_join', True),
-        kind=get(None, read_value, 'kind', values.get('kind')),
-        max_retries=get(None, _read_of_kind, 'max_retries', values),
-        priority=get(None, _read_of_kind, 'priority', values),
-        best_effort_timeout=get(None, _read_of_kind, 'best_effort_timeout', values),
-        preemptible=bool(get(False, read_value, 'preemptible', values.get('preemptible'))),
-        generic={
-            field.name: get(None, read_value, field.name, values[field.name])
-            for field in lease_fields.GENERIC
-            if values.get(field.name) is not None
-        },
+        generic=generic,
+        **fields,
     )
     if new:
-        _check_time(asked, now, rules, errors)
-        for field in ('max_retries', 'best_effort_timeout'):
-            with errors.collected():
-                _check_maximum(getattr(asked, field), getattr(rules, field), field)
-    return asked
+        _check_new(lease_request, now, rules, errors)
+    return lease_request
 
 
-def _check_time(
-    asked: LeaseRequest, now: datetime, rules: RequestRules, errors: ErrorCollector
+def _check_new(
+    lease_request: LeaseRequest, now: datetime, rules: RequestRules, errors: ErrorCollector
 ) -> None:
-    """Reject times that have passed."""
+    """Reject times that have passed, and values above the maximum of the operator."""
     earliest = now - timedelta(seconds=rules.late_start_seconds)
-    if asked.start < earliest:
+    if lease_request.start < earliest:
         errors.add(past_date_error('start', 'start_date', now))
-    for number, (kind, time) in enumerate(asked.events):
+    for number, (kind, time) in enumerate(lease_request.events):
         if time < earliest:
             errors.add(past_date_error(f'time of the event {kind}', f'events[{number}].time', now))
-    if asked.end <= now:
+    if lease_request.end <= now:
         errors.add(exceptions.InvalidDate('The end must be in the future.', 'end_date'))
-
-
-def _check_maximum(asked: int | None, most: int, field: str) -> None:
-    """Reject a value above the limit of the operator."""
-    if asked is not None and asked > most:
-        raise exceptions.BadRequest(f'It must be at most {most} here.', field=field)
+    for name in ('max_retries', 'best_effort_timeout'):
+        value, maximum = getattr(lease_request, name), getattr(rules, name)
+        if value is not None and value > maximum:
+            errors.add(exceptions.BadRequest(f'It must be at most {maximum} here.', field=name))
 
 
 def _read_period(
@@ -233,7 +223,8 @@ def read_value(name: str, value: Any) -> Any:
     """
     field = lease_fields.BY_NAME[name]
     if name == 'name':
-        return _read_by(limits.check_name, value, name)
+        with name_field(name):
+            return limits.check_name(value)
     if value is None:
         return None
     match field.type:
@@ -255,6 +246,16 @@ def read_value(name: str, value: Any) -> Any:
     return str(value) if field.choices else value
 
 
+#: The fields of a new lease that are read by their types alone.
+_READ_BY_TYPE: Final = (
+    'start_policy',
+    'before_start',
+    'kind',
+    'max_retries',
+    'priority',
+    'best_effort_timeout',
+    'preemptible',
+)
 #: A field that only leases of one kind have -> the kind, and what is wrong for another one.
 _FIELDS_OF_KINDS: Final[Mapping[str, tuple[str, str]]] = {
     'max_retries': (
@@ -272,16 +273,15 @@ _FIELDS_OF_KINDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def _read_of_kind(name: str, values: Mapping[str, Any]) -> int | None:
-    """Read a field of :data:`_FIELDS_OF_KINDS`.
+def _read_of_kind(name: str, values: Mapping[str, Any]) -> Any:
+    """Read a field, which may be one of :data:`_FIELDS_OF_KINDS`.
 
     :raises climate_core.exceptions.BadRequest: it is not allowed, or the lease is of another kind
     """
-    kind, refusal = _FIELDS_OF_KINDS[name]
-    if values.get(name) is not None and values.get('kind') != kind:
-        raise exceptions.BadRequest(refusal, field=name)
-    value: int | None = read_value(name, values.get(name))
-    return value
+    kind, message = _FIELDS_OF_KINDS.get(name, (values.get('kind'), ''))
+    if values.get('kind') != kind:
+        raise exceptions.BadRequest(message, field=name)
+    return read_value(name, values[name])
 
 
 def read_before_start(value: Any) -> tuple[int, ...]:
@@ -289,7 +289,8 @@ def read_before_start(value: Any) -> tuple[int, ...]:
 
     :raises climate_core.exceptions.BadRequest: it is no list of such numbers
     """
-    seconds = _read_by(limits.check_start_notices, value, 'before_start')
+    with name_field('before_start'):
+        seconds = limits.check_start_notices(value)
     return tuple(sorted(set(seconds), reverse=True))
 
 
@@ -300,13 +301,6 @@ def _read_integer(value: Any, field: lease_fields.Field) -> int:
             f'It must be an integer from {low} to {high}.', field=field.name
         )
     return value
-
-
-def _read_by(check: Callable[[Any], T], value: Any, field: str) -> T:
-    try:
-        return check(value)
-    except ValueError as error:
-        raise exceptions.BadRequest(str(error), field=field) from None
 
 
 def read_webhook(value: Any, rules: climate_core_webhooks.WebhookRules) -> dict[str, Any] | None:
@@ -358,7 +352,8 @@ def read_events(
 def _read_event(
     item: Mapping[str, Any], field: str, end: datetime, now: datetime
 ) -> tuple[str, datetime]:
-    kind = _read_by(limits.check_event_type, item.get('event_type'), f'{field}.event_type')
+    with name_field(f'{field}.event_type'):
+        kind = limits.check_event_type(item.get('event_type'))
     time = read_date(item.get('time') or item.get('event_date'), now, f'{field}.time')
     if time > end:
         raise exceptions.InvalidDate(
@@ -396,10 +391,11 @@ def past_date_error(what: str, field: str, now: datetime) -> exceptions.InvalidD
 
 @contextlib.contextmanager
 def name_field(name: str) -> Iterator[None]:
-    """Replace an error of the grammar by one of the API that names the field of the request.
+    """Replace an error of :mod:`climate_common` by one of the API, with the field of the request.
 
     :raises climate_core.exceptions.InvalidDate: the block raised an error of ``dates``
-    :raises climate_core.exceptions.InvalidDuration: the block raised an error of ``durations``
+    :raises climate_core.exceptions.InvalidDuration: the block raised an error of a duration
+    :raises climate_core.exceptions.BadRequest: the block raised another ValueError
     """
     try:
         yield
@@ -407,6 +403,8 @@ def name_field(name: str) -> Iterator[None]:
         raise exceptions.InvalidDate(str(error), field=name) from None
     except dates.DurationError as error:
         raise exceptions.InvalidDuration(str(error), field=name) from None
+    except ValueError as error:
+        raise exceptions.BadRequest(str(error), field=name) from None
 
 
 #: Must never change: keys that were used would name other leases.
@@ -437,8 +435,8 @@ def request_digests(
     """
     if 'idempotency_key' not in values or lease_id is None:
         return ()
-    asked = {name: value for name, value in values.items() if name not in _NOT_COMPARED}
-    text = json.dumps(asked, sort_keys=True, separators=(',', ':'))
+    compared = {name: value for name, value in values.items() if name not in _NOT_COMPARED}
+    text = json.dumps(compared, sort_keys=True, separators=(',', ':'))
     return sealing.digests(text, lease_id, keys)
 
 

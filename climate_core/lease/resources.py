@@ -154,15 +154,15 @@ def record_lost(lease: Lease, reasons: Mapping[str, str], now: datetime) -> Chan
     if not lost:
         return Change(lease)
     after = lease.with_reservations(*lost)
-    told = transitions.summarize_errors(lost)
+    reason = transitions.summarize_errors(lost)
     if after.live:
         after = _with_rest(lease, after, preparation.failed_preparations(lease), now)
-        return Change(after, {'lease.update': told})
+        return Change(after, {'lease.update': reason})
     # A service that rates the time from start to end needs the early end as well.
-    notifications = {'lease.update': told, end.ENDED: told}
+    notifications = {'lease.update': reason, end.ENDED: reason}
     if lease.status == _L.DELETING:
-        notifications = {end.ENDED: told, 'lease.delete': told}
-    after = events.terminate_lease(dataclasses.replace(after, degraded=True), now, told)
+        notifications = {end.ENDED: reason, 'lease.delete': reason}
+    after = events.terminate_lease(dataclasses.replace(after, degraded=True), now, reason)
     return Change(after, notifications)
 
 

@@ -131,15 +131,15 @@ def _apply_outcome(
     if outcome.result is Result.WAIT and outcome.reason is None:
         return reservation
     status, reason = reservation.status, outcome.reason
-    freeing_asleep = done == _R.DELETED and status in (_R.PENDING, _R.ERROR)
+    frees_unstarted = done == _R.DELETED and status in (_R.PENDING, _R.ERROR)
     if outcome.result is Result.DONE:
         status = states.check_move(states.RESERVATION, status, done)
         # The reason of an incomplete or unstarted resource stays readable.
-        kept = freeing_asleep or reservation.missing_resources
+        kept = frees_unstarted or reservation.missing_resources
         reason = reservation.status_reason if kept else None
     elif outcome.result is Result.FAILED:
         status = states.check_move(states.RESERVATION, status, _R.ERROR)
-    elif freeing_asleep:
+    elif frees_unstarted:
         return reservation
     if (status, reason) == (reservation.status, reservation.status_reason):
         return reservation
@@ -215,8 +215,8 @@ def _label(reservation: Reservation) -> str:
 
 def user_start_reason(lease: Lease) -> str | None:
     """Return the reason of a lease that waits for its user to start it, if it does."""
-    told = any(e.status == _E.DONE for e in lease.events_of(model.READY))
-    return WAITS_FOR_USER if told and lease.status == _L.PENDING else None
+    is_ready = any(e.status == _E.DONE for e in lease.events_of(model.READY))
+    return WAITS_FOR_USER if is_ready and lease.status == _L.PENDING else None
 
 
 def complete_event(event: Event, reason: str | None, now: datetime, status: _E = _E.DONE) -> Event:

@@ -115,13 +115,13 @@ class AllocationService:
         reservations: Iterable[model.Reservation],
         fields: Mapping[str, str],
         now: datetime.datetime,
-        opened: Collection[int] = (),
+        forced_available: Collection[int] = (),
         proposed: Collection[int] = (),
     ) -> model.Lease:
         """Allocate the units of reservations, whose rows are written already.
 
         :param fields: reservation id -> its place in the request
-        :param opened: see :meth:`Calendar.allocate`, as of ``proposed``
+        :param forced_available: see :meth:`Calendar.allocate`, as of ``proposed``
         :returns: the lease with its allocations
         :raises climate_core.exceptions.BadRequest: they are too many
         :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
@@ -133,7 +133,7 @@ class AllocationService:
         _check_count(wanted)
         allocations = collections.defaultdict[str, list[model.Allocation]](list)
         promised = self.calendar.allocate(
-            transaction, wanted, *remaining_period(lease, now), opened, proposed
+            transaction, wanted, *remaining_period(lease, now), forced_available, proposed
         )
         for each in sorted(promised, key=attrgetter('unit_id')):
             unit = transaction.unit(each.unit_id).properties

@@ -17,8 +17,8 @@ from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.lease import request, states
 from climate_core.lease.request import ErrorCollector
-from climate_core.operations import pool_forecast
-from climate_core.operations.create import LeaseCreator, with_preemption
+from climate_core.operations import allocation, pool_forecast
+from climate_core.operations.create import LeaseCreator
 from climate_core.operations.draft import Draft, Reserver
 from climate_core.operations.idempotency import check_unreserved, find_equal_holder
 from climate_core.operations.quota import Quota
@@ -49,7 +49,8 @@ def dry_run_create(
     )
     waits: list[datetime | None] = []
     if find_equal_holder(context, draft, held) is None:
-        creator.preemption.check(draft, errors)
+        if draft.lease.preemptible:
+            creator.preemption.check(draft, errors)
         check_unreserved(context, draft, held, errors)
         for (kind, _), holder in held.items():
             own = holder.project_id == context.project_id
@@ -57,21 +58,22 @@ def dry_run_create(
             waits.append(max(draft.now, holder.end_date) if free else None)
         waits += _check_quota(creator.quota, draft, errors)
         known = len(errors.found)
-        services.allocation_service.check_capacity(draft, errors)
+        allocation.check_capacity(services, draft, errors)
         preempting = creator.preemption.find(draft) if errors.found[known:] else None
         if preempting is not None:
             del errors.found[known:]
-            draft = with_preemption(draft, preempting)
+            draft = draft.with_preemption(preempting)
         expected = len(errors.found)
-        pool_forecast.check_draft(services.database, services.cloud, context, draft, errors)
-        pool_forecast.check_immediate(services.database, services.cloud, draft, errors)
+        if draft.needs_forecast:
+            pool_forecast.check_draft(services, context, draft, errors)
+        pool_forecast.check_immediate(services, draft, errors)
         if any(isinstance(each, exceptions.NotEnough) for each in errors.found[expected:]):
             draft = _preempt_servers(creator, draft, errors, expected)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
-    asked, lease = draft.request, draft.lease
+    lease_request, lease = draft.request, draft.lease
     start, end = lease.start_date, lease.end_date
-    if asked is not None and not draft.preempted:
-        start, end = asked.start, asked.end
+    if lease_request is not None and not draft.preempted:
+        start, end = lease_request.start, lease_request.end
     return {
         'granted': not errors.found,
         'waits': bool(draft.wait_reason) or _would_wait(creator.planner, draft, errors),
@@ -95,7 +97,7 @@ def _preempt_servers(
     if found is None:
         return draft
     del errors.found[known:]
-    return with_preemption(draft, found)
+    return draft.with_preemption(found)
 
 
 def _would_wait(planner: EvacuationPlanner, draft: Draft, errors: ErrorCollector) -> bool:
@@ -180,8 +182,12 @@ def find_windows(
                 'kept; whether it can be reserved shows when it is.',
                 field=f'{item.field}.resource_type',
             )
-    found = services.allocation_service.find_windows(items, length, earliest, latest, limit)
-    return [_serialize_window(each.start, each.end, guaranteed=True) for each in found]
+    fields = {item.reservation.id: item.field for item in items}
+    reservations = [item.reservation for item in items]
+    demands = allocation.read_demands(services.plugins, reservations, fields)
+    allocation.check_count(demands)
+    windows = services.calendar.find_windows(demands, length, earliest, latest, limit)
+    return [_serialize_window(each.start, each.end, guaranteed=True) for each in windows]
 
 
 def _read_period(
@@ -201,12 +207,12 @@ def _read_period(
     last = request.end_after(earliest, _MAX_PERIOD, 'from')
     to = values.get('to')
     if length > _MAX_PERIOD:
-        told = f'duration: must be {_MAX_PERIOD.days} days at most.'
-        raise exceptions.InvalidDuration(told, field='duration')
+        message = f'duration: must be {_MAX_PERIOD.days} days at most.'
+        raise exceptions.InvalidDuration(message, field='duration')
     if not to:
         if length > _DEFAULT_PERIOD:
-            told = f'duration: must be {_DEFAULT_PERIOD.days} days at most if to is not given.'
-            raise exceptions.InvalidDuration(told, field='duration')
+            message = f'duration: must be {_DEFAULT_PERIOD.days} days at most if to is not given.'
+            raise exceptions.InvalidDuration(message, field='duration')
         return earliest, earliest + _DEFAULT_PERIOD
     latest, first = request.read_date(to, now, 'to'), earliest + length
     if not first <= latest <= last:
@@ -230,8 +236,8 @@ def _read_servers(
                 'expected to find room. Ask for the two one after the other.',
                 field=f'reservations[{number}]',
             )
-    asked = {f'reservations[{n}].server': each['server'] for n, each in enumerate(wanted)}
-    return pool_forecast.read_server_demands(cloud, context, asked)
+    servers = {f'reservations[{n}].server': each['server'] for n, each in enumerate(wanted)}
+    return pool_forecast.read_server_demands(cloud, context, servers)
 
 
 def _serialize_window(start: datetime, end: datetime, *, guaranteed: bool) -> dict[str, Any]:

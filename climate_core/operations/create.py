@@ -10,8 +10,8 @@ transaction or nothing. Equal requests give one lease, see
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from oslo_db import exception as db_exc
 from oslo_utils import uuidutils
@@ -19,25 +19,37 @@ from sqlalchemy import orm
 
 from climate_common import words
 from climate_core import exceptions, policies
-from climate_core.concurrency import deadline
+from climate_core.calendar.transaction import CalendarTransaction
+from climate_core.concurrency import Outcome, deadline
 from climate_core.conf.delivery import webhook_rules
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
+from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale
-from climate_core.lease import changes, model, request, resources, states, views
-from climate_core.lease.history import Cause, join_cause, user_cause
+from climate_core.db.rows import GroupWriter
+from climate_core.lease import changes, limits, model, request, resources, states, views
+from climate_core.lease.history import LIMITED, Cause, join_cause, user_cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.lease.transitions import Change
-from climate_core.operations import idempotency, lease_kinds, pool_forecast
-from climate_core.operations.create_transaction import CreateTransaction, DraftWrite
-from climate_core.operations.draft import Draft, Reserver
-from climate_core.operations.preemption.leases import PREEMPTS, Preemption, PreemptionChoice
-from climate_core.operations.provisioning import OwnerTrusts, Provisioner
+from climate_core.operations import allocation, idempotency, pool_forecast, wait_queue
+from climate_core.operations.draft import (
+    Draft,
+    Item,
+    Reserver,
+    choose_kind,
+    creates_now,
+    find_held,
+    fit_items,
+)
+from climate_core.operations.preemption import Preemption
+from climate_core.operations.provisioning import OwnerTrusts, Provisioned, Provisioner
 from climate_core.operations.quota import Quota
-from climate_core.operations.remote import check_allowed, remote
+from climate_core.operations.remote import check_allowed, check_generation, remote
+from climate_core.operations.server_preemption import PREEMPTS
 from climate_core.operations.services import EvacuationPlanner, Services
 from climate_core.plugins import provisioned_plugin
+from climate_core.plugins.base import Specified
 
 #: Errors after which the lease may be committed. That includes rejections: an attempt that follows
 #: a lost connection counts what the attempt before it committed.
@@ -45,6 +57,9 @@ _MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *
 
 #: Maximum number of trusts of the owner to try; a new trust cannot be retired before its lease.
 _TRUST_ATTEMPTS = 3
+
+#: Maximum number of leases of one transaction: the others of the project wait for its commit.
+MAX_GROUP_SIZE: Final = 32
 
 #: The reason of a lease that waits although there is capacity for it.
 _BEHIND = 'Leases that have waited for longer, or have a higher priority, come first.'
@@ -61,8 +76,22 @@ class WriteResult(NamedTuple):
     is_new: bool = False
 
 
-class LeaseCreator:
+class DraftWrite(NamedTuple):
+    """The input of the transaction.
+
+    :param most: the limits of the project, which the transaction enforces; None: none
+    """
+
+    draft: Draft
+    done: Provisioned
+    most: limits.Amounts | None
+    cause: Cause
+
+
+class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
     """Create leases and add reservations.
+
+    New leases of one project that need no calendar share a transaction.
 
     :param on_write: called with a lease that was created, joined or found, and the time
     """
@@ -76,12 +105,13 @@ class LeaseCreator:
         owner_trusts: OwnerTrusts,
         on_write: Callable[[model.Lease, datetime.datetime], None],
     ) -> None:
+        super().__init__(services.database, MAX_GROUP_SIZE)
         self.services = services
         self.quota = quota
         self.preemption = preemption
         self.planner = planner
+        self.owner_trusts = owner_trusts
         self.provisioner = Provisioner(services.database, services.plugins, owner_trusts)
-        self.transaction = CreateTransaction(services, quota, preemption, planner, owner_trusts)
         self.on_write = on_write
 
     @idempotency.retry_if_lease_appeared
@@ -151,34 +181,41 @@ class LeaseCreator:
             with errors.collected():
                 request.check_repeated_request(present, digests)
             return Draft(present, (), now, present)
-        asked = request.read_lease_request(values, now, self._rules(), errors, new=present is None)
+        lease_request = request.read_lease_request(
+            values, now, self._rules(), errors, new=present is None
+        )
         if present is not None:
             with errors.collected():
-                idempotency.check_same_lease(asked, present, context.project_id)
+                idempotency.check_same_lease(lease_request, present, context.project_id)
             if present.project_id != context.project_id:
                 # Nothing of the lease of another project may be shown.
-                return Draft(present, (), now, present, request=asked)
+                return Draft(present, (), now, present, request=lease_request)
         lease_id = chosen or uuidutils.generate_uuid()
-        dated = (present.kind, present.start_date) if present else (asked.kind, asked.start)
-        is_now = lease_kinds.creates_now(*dated, now)
+        dated = (
+            (present.kind, present.start_date)
+            if present
+            else (lease_request.kind, lease_request.start)
+        )
+        is_now = creates_now(*dated, now)
         reserver = Reserver(self.services.plugins, context, lease_id, now, conf, present, is_now)
         with idempotency.detect_lease_appeared(database, lease_id, present):
             items, found = reserver.reserve_items(values.get('reservations') or (), errors)
         if present is not None:
-            items = lease_kinds.fit_items(present.kind, items)
+            items = fit_items(present.kind, items)
             new = [each.reservation for each in items]
             after = present
             with errors.collected():
                 after = resources.add_reservations(present, new, now).lease
-            return Draft(after, items, now, present, found, asked)
+            return Draft(after, items, now, present, found, lease_request)
         kind: str = states.LeaseKind.IMMEDIATE
         # If all reservations are rejected, whether they suit the kind is not known.
         if items or not errors.found or not values.get('reservations'):
-            kind = errors.get(kind, lease_kinds.choose_kind, asked.kind, items)
-        items = lease_kinds.fit_items(kind, items)
+            with errors.collected():
+                kind = choose_kind(lease_request.kind, items)
+        items = fit_items(kind, items)
         lease = changes.new_lease(
             lease_id,
-            asked,
+            lease_request,
             digests[0] if digests else None,
             context,
             [each.reservation for each in items],
@@ -187,7 +224,7 @@ class LeaseCreator:
             self.quota.external.on_end,
             kind,
         )
-        return Draft(lease, items, now, request=asked)
+        return Draft(lease, items, now, request=lease_request)
 
     def read_reservation(
         self,
@@ -202,14 +239,14 @@ class LeaseCreator:
         check_allowed(context, policies.CREATE_RESERVATION, lease)
         if lease.project_id != context.project_id:
             raise exceptions.LeaseNotFound(f'Lease {lease_id} was not found.')
-        is_now = lease_kinds.creates_now(lease.kind, lease.start_date, now)
+        is_now = creates_now(lease.kind, lease.start_date, now)
         reserver = Reserver(
             self.services.plugins, context, lease_id, now, self.services.conf, lease, is_now
         )
         with idempotency.detect_lease_appeared(database, lease_id, lease):
             items, found = reserver.reserve_items([values], field='')
         if items:
-            idempotency.check_generation(lease, generation)
+            check_generation(lease, generation)
         new = [each.reservation for each in items]
         after = resources.add_reservations(lease, new, now).lease
         return Draft(after, items, now, lease, found, generation=generation)
@@ -235,7 +272,8 @@ class LeaseCreator:
         if draft.before is not None and not draft.items:
             lease = self._record_created(context, draft, draft.before)
             return WriteResult(lease, draft.already_reserved)
-        self.preemption.check(draft)
+        if draft.lease.preemptible:
+            self.preemption.check(draft)
         try:
             with idempotency.detect_lease_appeared(database, draft.lease.id, draft.before):
                 return self._write(context, draft)
@@ -247,7 +285,7 @@ class LeaseCreator:
     ) -> model.Lease:
         """Record the resource that a service has created for a reservation.
 
-        So its limits, usage and end are known although the manager that asked for it died.
+        So its limits, usage and end are known although the manager that requested it died.
 
         :raises climate_core.exceptions.InvalidState: the reservation has another resource
         """
@@ -282,7 +320,7 @@ class LeaseCreator:
         try:
             # Created resources belong to a lease or are discarded, so there is no deadline.
             with deadline(None):
-                lease = self._persist_with_trust(context, DraftWrite(draft, done, most, cause))
+                lease = self._persist(context, DraftWrite(draft, done, most, cause))
         except _MAYBE_WRITTEN:
             committed = self.provisioner.discard(done, draft)
             if committed is None:
@@ -297,21 +335,24 @@ class LeaseCreator:
 
         A lease that may wait is also queued while there is capacity for it, if others are queued.
         """
-        database = self.services.database
+        services = self.services
         try:
             draft = self._admit_allocated(draft)
-            pool_forecast.check_draft(database, self.services.cloud, context, draft)
+            if draft.needs_forecast:
+                pool_forecast.check_draft(services, context, draft)
         except exceptions.NotEnough as exc:
             choice = self.preemption.find_servers(draft)
             if choice is not None:
-                draft = with_preemption(draft, choice)
+                draft = draft.with_preemption(choice)
             elif not draft.may_wait:
                 raise
             if not draft.may_wait:
                 return draft
             reason = exc.message if choice is None else PREEMPTS
             return dataclasses.replace(draft, wait_reason=reason)
-        behind = draft.may_wait and database.read(leases.is_any_waiting, draft.lease.priority)
+        behind = draft.may_wait and services.database.read(
+            leases.is_any_waiting, draft.lease.priority
+        )
         return dataclasses.replace(draft, wait_reason=_BEHIND) if behind else draft
 
     def _admit_allocated(self, draft: Draft) -> Draft:
@@ -323,11 +364,10 @@ class LeaseCreator:
         :raises climate_core.exceptions.NotEnough: there is no capacity with preemption either
         """
         best_effort = draft.lease.kind == states.LeaseKind.BEST_EFFORT
-        calendar = self.services.allocation_service
-        proposed = None if best_effort else calendar.propose_units(draft)
+        proposed = None if best_effort else allocation.propose_units(self.services, draft)
         try:
             if proposed is None:
-                calendar.check_capacity(draft)
+                allocation.check_capacity(self.services, draft)
         except exceptions.NotEnough as exc:
             if draft.before is None and best_effort:
                 hosts = self.planner.choose_hosts(draft, exc)
@@ -336,14 +376,14 @@ class LeaseCreator:
             choice = self.preemption.find(draft)
             if choice is None:
                 raise
-            return with_preemption(draft, choice)
+            return draft.with_preemption(choice)
         return dataclasses.replace(draft, proposed=proposed or frozenset())
 
-    def _persist_with_trust(self, context: RequestContext, writing: DraftWrite) -> model.Lease:
+    def _persist(self, context: RequestContext, writing: DraftWrite) -> model.Lease:
         """Persist a draft, with another trust if the shared trust has been retired."""
         for _ in range(_TRUST_ATTEMPTS):
             try:
-                return self._persist(writing)
+                return self._persist_or_wait(writing)
             except db_trusts.TrustRetired:
                 self.provisioner.replace_trust(context, writing.done)
         raise exceptions.ServiceUnavailable(
@@ -351,11 +391,11 @@ class LeaseCreator:
             'again.'
         )
 
-    def _persist(self, writing: DraftWrite) -> model.Lease:
+    def _persist_or_wait(self, writing: DraftWrite) -> model.Lease:
         """Persist a draft; if its capacity is lost by now it waits or preempts, if it may."""
         draft = writing.draft
         try:
-            return self.transaction.write(writing)
+            return self._commit(writing)
         except exceptions.NotEnough as exc:
             if draft.may_wait:
                 draft = dataclasses.replace(draft, wait_reason=exc.message, preempted=())
@@ -363,19 +403,138 @@ class LeaseCreator:
                 choice = self.preemption.find(draft)
                 if choice is None:
                     raise
-                draft = with_preemption(draft, choice)
-        return self.transaction.write(writing._replace(draft=draft))
+                draft = draft.with_preemption(choice)
+        return self._commit(writing._replace(draft=draft))
 
+    def _commit(self, writing: DraftWrite) -> model.Lease:
+        """Write a draft in a transaction, perhaps with others of its project.
 
-def with_preemption(draft: Draft, choice: PreemptionChoice) -> Draft:
-    """Return a draft that preempts leases."""
-    return dataclasses.replace(
-        draft,
-        lease=choice.lease,
-        preempted=choice.leases,
-        preempt_at=choice.time,
-        wait_reason=choice.wait_reason,
-    )
+        :raises oslo_db.exception.DBDuplicateEntry: its id, or a resource, is taken
+        :raises climate_core.exceptions.NotEnough: the calendar has no capacity for it
+        :raises climate_core.db.trusts.TrustRetired: its trust is not to be shared any more
+        """
+        if not writing.draft.needs_no_calendar:
+            return self.services.database.write(self.write_one, writing)
+        lease = writing.draft.lease
+        try:
+            return self.run(writing, key=lease.id, line=lease.project_id)
+        except exceptions.LimitExceeded:
+            # The limits that the draft was checked with may have been raised since.
+            most = self.quota.check_limits(lease, None)
+            return self.run(writing._replace(most=most), key=lease.id, line=lease.project_id)
+
+    # The transaction: all or nothing.
+
+    def write_one(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
+        """Write a new lease, or add reservations to an existing lease, which is locked first."""
+        project_id = writing.draft.lease.project_id
+        db_limits.lock_project(session, project_id, writing.most)
+        if writing.draft.before is None:
+            return self._write_new(session, writing)
+        return self._write_joining(session, writing)
+
+    def _write_new(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
+        draft, done, most, cause = writing
+        lease, project_id = done.new_lease(draft), draft.lease.project_id
+        if draft.hosts_to_evacuate:
+            lease = self.planner.take_hosts(session, draft, lease)
+        elif draft.wait_reason or draft.may_wait:
+            lease = wait_queue.add(self.services.conf, draft, lease)
+        adding = limits.sum_amounts(lease.live, leases=1)
+        self.quota.note(project_id, db_limits.check_limits(session, project_id, adding, most))
+        self.owner_trusts.keep(session, done.owner_trust)
+        store.create(session, lease, draft.now, cause, not done.owner_trust.is_new)
+        calendar = self.services.calendar.transaction(session)
+        if draft.preempted:
+            time = draft.preempt_at or draft.lease.start_date
+            self.preemption.preempt(calendar, lease.id, draft.preempted, time, draft.now)
+        if lease.status in states.UNGRANTED:
+            return lease
+        return self._allocate(calendar, draft, lease, lease.reservations)
+
+    def _write_joining(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
+        draft, done, most, cause = writing
+        lease = leases.get(session, draft.lease.id, lock=True)
+        missing = self._find_missing(lease, done)
+        if not missing:
+            return lease
+        check_generation(lease, draft.generation)
+        if cause.action in LIMITED:
+            self.quota.check_changes(session, lease)
+        db_limits.check_limits(session, lease.project_id, limits.sum_amounts(missing), most)
+        joining = {reservation.id for reservation in missing}
+        preparing = {key: done.preparing[key] for key in joining & done.preparing.keys()}
+        change = resources.add_reservations(lease, missing, draft.now, preparing)
+        self.quota.check_reservations(change.lease)
+        after = store.save(session, lease, change, draft.now, cause)
+        calendar = self.services.calendar.transaction(session)
+        return self._allocate(calendar, draft, after, missing)
+
+    def _allocate(
+        self,
+        calendar: CalendarTransaction,
+        draft: Draft,
+        lease: model.Lease,
+        reservations: Iterable[model.Reservation],
+    ) -> model.Lease:
+        demands = allocation.read_demands(self.services.plugins, reservations, draft.fields)
+        return allocation.allocate(
+            self.services, calendar, lease, demands, draft.now, proposed=draft.proposed
+        )
+
+    def _find_missing(self, lease: model.Lease, done: Provisioned) -> Sequence[model.Reservation]:
+        """Return the reservations that the lease does not have: another request may add them."""
+        missing, held = [], {reservation.key: reservation for reservation in lease.live}
+        for item in done.items:
+            present = find_held(held, item.reservation.key)
+            if present is None:
+                missing.append(item.reservation)
+            elif item.reservation.id in done.reused:
+                self._check_reused(present, item)
+        return missing
+
+    def _check_reused(self, present: model.Reservation, item: Item) -> None:
+        """Reject a resource of an earlier request that the lease has in another form."""
+        plugin = self.services.plugins[present.resource_type]
+        keys = plugin.request_keys(present.lease_id, item.values)
+        if set(keys).isdisjoint(plugin.reservation_keys(present)):
+            raise exceptions.NameTaken(
+                f'{present.resource_type} {present.resource_id} of this name could not be held '
+                'and is being given back; the name is free when that is done.',
+                field='name',
+            )
+        if isinstance(plugin, Specified):
+            plugin.check_match(present, item.values)
+
+    def write_all(
+        self, session: orm.Session, group: Sequence[DraftWrite]
+    ) -> list[Outcome[model.Lease]]:
+        """Write new leases of one project; each is granted or rejected alone."""
+        project_id = group[0].draft.lease.project_id
+        most = next((writing.most for writing in group if writing.most is not None), None)
+        db_limits.lock_project(session, project_id, most)
+        used: limits.Amounts = {} if most is None else db_limits.count_used(session, project_id)
+        trusts = [writing.done.owner_trust for writing in group]
+        live = db_trusts.lock_live(session, {trust.id for trust in trusts if not trust.is_new})
+        outcomes: list[Outcome[model.Lease]] = []
+        new: list[store.NewLease] = []
+        for writing, trust in zip(group, trusts, strict=True):
+            lease = writing.done.new_lease(writing.draft)
+            try:
+                if not trust.is_new and trust.id not in live:
+                    raise db_trusts.TrustRetired
+                adding = limits.sum_amounts(lease.live, leases=1)
+                used = limits.add_usage(writing.most, used, adding)
+            except (exceptions.LimitExceeded, db_trusts.TrustRetired) as exc:
+                outcomes.append((None, exc))
+                continue
+            self.owner_trusts.keep(session, trust)
+            new.append(store.NewLease(lease, writing.draft.now, writing.cause))
+            outcomes.append((lease, None))
+        store.create_all(session, new)
+        if most is not None:
+            self.quota.note(project_id, used)
+        return outcomes
 
 
 def _write_created_resources(

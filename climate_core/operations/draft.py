@@ -6,23 +6,22 @@ Nothing is written.
 
 import dataclasses
 import datetime
-import sys
 from collections import deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn, Self
 
 from oslo_config import cfg
 
-from climate_common import limits, resource_types
-from climate_core import exceptions
-from climate_core.cloud import Cloud
+from climate_common import resource_types
+from climate_core import exceptions, packages
 from climate_core.cloud import errors as cloud_errors
 from climate_core.cloud.services import Lookups, TooManyLookups
 from climate_core.concurrency import check_deadline
 from climate_core.context import RequestContext
 from climate_core.lease import model, states
-from climate_core.lease.limits import check_reservations
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, LeaseRequest, prefix_field
+from climate_core.lease.states import LeaseKind
+from climate_core.operations.quota import ReservationBudget
 from climate_core.plugins import provisioned_plugin
 from climate_core.plugins.base import ResourcePlugin, Specified
 
@@ -37,6 +36,21 @@ class Item(NamedTuple):
     reservation: model.Reservation
     values: Mapping[str, Any]
     field: str = ''
+
+
+class PreemptionChoice(NamedTuple):
+    """The leases that another lease preempts.
+
+    :param lease: the other lease; it may start later than requested
+    :param leases: their ids
+    :param time: when active preempted leases release their resources; None: at its start
+    :param wait_reason: why it is queued until then; None: it is not queued
+    """
+
+    lease: model.Lease
+    leases: tuple[str, ...]
+    time: datetime.datetime | None = None
+    wait_reason: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -72,7 +86,7 @@ class Draft:
     @property
     def may_wait(self) -> bool:
         """Return whether it is a new lease that may be queued until there is capacity."""
-        return self.before is None and self.lease.kind == states.LeaseKind.RETRY
+        return self.before is None and self.lease.kind == LeaseKind.RETRY
 
     @property
     def needs_no_calendar(self) -> bool:
@@ -82,6 +96,28 @@ class Draft:
             and not (self.wait_reason or self.hosts_to_evacuate or self.preempted)
             and not self.may_wait
             and all(item.reservation.unit_kind is None for item in self.items)
+        )
+
+    @property
+    def needs_forecast(self) -> bool:
+        """Return whether the common pool must have capacity later for what it creates."""
+        return self.lease.kind in (LeaseKind.SCHEDULED, LeaseKind.RETRY) and any(
+            item.reservation.is_uncreated or item.reservation.parts for item in self.items
+        )
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """Return the places of the reservations in the request by their ids."""
+        return {item.reservation.id: item.field for item in self.items}
+
+    def with_preemption(self, choice: PreemptionChoice) -> Self:
+        """Return the draft with the leases that it preempts."""
+        return dataclasses.replace(
+            self,
+            lease=choice.lease,
+            preempted=choice.leases,
+            preempt_at=choice.time,
+            wait_reason=choice.wait_reason,
         )
 
 
@@ -158,62 +194,6 @@ class _HeldReservations:
         return bool(each.unit_kind or each.group) and each.id in self._found
 
 
-class _Budget:
-    """Count the reservations that a request adds to a lease, and the bytes that it stores then.
-
-    :param most: the maximum number of reservations of a lease
-    """
-
-    def __init__(self, lease: model.Lease | None, most: int) -> None:
-        present = () if lease is None else lease.reservations
-        self._bytes = limits.LEASE_BYTES - _stored_bytes(present)
-        self._most, self._count = most, 0 if lease is None else len(lease.live)
-        self.is_exceeded = False
-
-    def take(self, new: model.Reservation) -> None:
-        """Count a new reservation.
-
-        :raises climate_core.exceptions.BadRequest: the maximum is exceeded
-        """
-        self._count += 1
-        self.is_exceeded = self._count > self._most
-        check_reservations(self._count, self._most)
-        try:
-            self._bytes -= _stored_bytes([new], max(self._bytes, 0))
-        except ValueError as exc:
-            self.is_exceeded = True
-            raise _too_large() from exc
-
-
-def check_stored_bytes(before: model.Lease, after: model.Lease) -> None:
-    """Check the bytes that the reservations of a lease store after a change.
-
-    :raises climate_core.exceptions.BadRequest: they increase, and exceed the maximum
-    """
-    old = {each.id: each.params for each in before.reservations}
-    if all(each.params == old.get(each.id) for each in after.reservations):
-        return
-    stored = _stored_bytes(after.reservations)
-    if stored > limits.LEASE_BYTES and stored > _stored_bytes(before.reservations):
-        raise _too_large()
-
-
-def _stored_bytes(reservations: Iterable[model.Reservation], most: int = sys.maxsize) -> int:
-    """Count the bytes of JSON that reservations store.
-
-    :raises ValueError: one of them has more than ``most``
-    """
-    return sum(len(limits.encode(each.params, most)) for each in reservations)
-
-
-def _too_large() -> exceptions.BadRequest:
-    return exceptions.BadRequest(
-        f'reservations: must store at most {limits.LEASE_BYTES} bytes in one lease. Ask for fewer '
-        'of them, with less metadata or fewer block devices, or use several leases.',
-        field='reservations',
-    )
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reserver:
     """Make the reservations of a request, or find them in the present lease.
@@ -250,11 +230,11 @@ class Reserver:
             with Lookups(most).used():
                 return self._reserve_each(listed, errors, field)
         except TooManyLookups:
-            told = (
+            message = (
                 f'reservations: checking them needs more than {most} requests to other services, '
                 'which is the maximum. Split the request, or use equal flavors and images.'
             )
-            errors.add(exceptions.BadRequest(told, field='reservations'))
+            errors.add(exceptions.BadRequest(message, field='reservations'))
             return (), ()
 
     def _reserve_each(
@@ -263,7 +243,7 @@ class Reserver:
         held = _HeldReservations(self.plugins, self.present)
         items: dict[model.ResourceKey, Item] = {}
         found: list[model.Reservation] = []
-        budget = _Budget(self.present, self.conf.limits.reservations_per_lease)
+        budget = ReservationBudget(self.present, self.conf.limits.reservations_per_lease)
         for place, values in enumerate(listed):
             check_deadline()
             where = f'{field}[{place}]' if field else ''
@@ -274,8 +254,8 @@ class Reserver:
                         provisioned_plugin.check_made_for(
                             self.context, None if where else self.present
                         )
-                    asked = self._find_or_claim(values, held)
-                for new in asked:
+                    reservations = self._find_or_claim(values, held)
+                for new in reservations:
                     if new in held:
                         held.note(new)
                         found.append(new)
@@ -333,8 +313,9 @@ def check_owner(
     "Whose rights" in the contributor documentation.
 
     :param field: the field of the request with such a value
-    :raises climate_core.exceptions.Forbidden: the lease has another owner, or more roles than the
-        token
+    :raises climate_core.exceptions.Forbidden: the lease has another owner, or its trust has more
+        roles than the token
+    :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
     """
     if not plugin.wakes_as_owner:
         return
@@ -344,27 +325,14 @@ def check_owner(
             f'{plugin.title.lower()} with the rights of the owner of lease {lease.id}.',
             field=field,
         )
-    _check_delegated(plugin.cloud, lease, context, field)
-
-
-def _check_delegated(
-    cloud: Cloud, lease: model.Lease, context: RequestContext, field: str
-) -> None:
-    """Reject a delegated token that has fewer roles than the trust of its user's lease.
-
-    Application credentials, trusts and OAuth may stand for less than their user. Keystone checks
-    them when a lease is created, since they create its trust.
-
-    :param field: the field of the request that Climate would execute with the trust
-    :raises climate_core.exceptions.Forbidden: it lacks roles
-    :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer
-    """
     trust_id = lease.trust_id
     if not context.is_delegated or trust_id is None or trust_id == context.trust_id:
         return
+    # Application credentials, trusts and OAuth may stand for less than their user. Keystone checks
+    # them when a lease is created, since they create its trust.
     held = {*(context.role_ids or {}).values()}
     with cloud_errors.for_user(field):
-        roles = cloud.owner_roles(trust_id)
+        roles = plugin.cloud.owner_roles(trust_id)
     lacking = sorted(name for role_id, name in roles.items() if role_id not in held)
     if lacking:
         raise exceptions.Forbidden(
@@ -399,3 +367,113 @@ def _check_staying(found: model.Reservation) -> model.Reservation:
             field='resource_id',
         )
     return found
+
+
+# The kinds of leases: which resources a lease of each kind may have.
+
+#: Kinds of leases that hold nothing until the calendar allocates it, or it is created.
+_CALENDAR_KINDS: Final = frozenset({LeaseKind.SCHEDULED, LeaseKind.RETRY, LeaseKind.BEST_EFFORT})
+
+
+def may_be_best_effort(types: Sequence[str]) -> bool:
+    """Return whether a lease of these types of resources may be of the kind best_effort."""
+    evacuated = {kind for each in packages.list_packages() for kind in each.best_effort_types}
+    return len(types) == 1 and types[0] in evacuated
+
+
+def creates_now(kind: str | None, start: datetime.datetime, now: datetime.datetime) -> bool:
+    """Return whether servers of a lease are created when they are requested.
+
+    Servers of the kind ``retry`` may be queued.
+    """
+    return kind != LeaseKind.RETRY and (kind != LeaseKind.SCHEDULED or start <= now)
+
+
+def choose_kind(kind: str | None, items: Sequence[Item]) -> str:
+    """Return the kind of a lease.
+
+    :param kind: the kind of the request; None: ``scheduled`` if the calendar allocates all of its
+        items, else ``immediate``
+    :param items: the items of the request
+    :raises climate_core.exceptions.BadRequest: a lease of that kind cannot have these resources
+    """
+    made = [each for each in items if each.reservation.group]
+    held = [each for each in items if each.reservation.unit_kind is None and each not in made]
+    if kind is None:
+        return LeaseKind.SCHEDULED if items and not (held or made) else LeaseKind.IMMEDIATE
+    if kind not in _CALENDAR_KINDS:
+        return kind
+    if kind == LeaseKind.SCHEDULED:
+        stacks = [each for each in held if each.reservation.parts is not None]
+        _check_stacks(stacks)
+        held = [each for each in held if each not in stacks]
+    types = [each.reservation.resource_type for each in items]
+    if kind == LeaseKind.BEST_EFFORT and not may_be_best_effort(types):
+        raise exceptions.BadRequest(
+            'A lease of the kind best_effort must ask for hosts, in one reservation, and for '
+            'nothing else.',
+            field='kind',
+        )
+    if not items:
+        retry = kind == LeaseKind.RETRY
+        may_be_made = 'servers or volumes' if retry else 'servers, volumes or stacks'
+        raise exceptions.BadRequest(
+            f'A lease of the kind {kind} must ask for hosts, capacity, floating IPs or '
+            f'networks, or for {may_be_made} that are made for it.',
+            field='kind',
+        )
+    if held:
+        _reject_held(held[0], kind)
+    if made and kind == LeaseKind.RETRY and len(made) < len(items):
+        raise exceptions.BadRequest(
+            f'{made[0].field}: what is made for a lease can be in one of the kind immediate or '
+            'scheduled, or retry if all of it is made.',
+            field='kind',
+        )
+    return kind
+
+
+def fit_items(kind: str, items: Sequence[Item]) -> tuple[Item, ...]:
+    """Return items without the params that a lease of a kind does not have.
+
+    In a scheduled lease a stack is neither held now nor created at the start.
+    """
+    if kind != LeaseKind.SCHEDULED:
+        return tuple(items)
+    return tuple(each if each.reservation.parts is None else _without_hold(each) for each in items)
+
+
+def _without_hold(item: Item) -> Item:
+    params = {name: each for name, each in item.reservation.params.items() if name != 'hold'}
+    return item._replace(reservation=dataclasses.replace(item.reservation, params=params))
+
+
+def _check_stacks(stacks: Sequence[Item]) -> None:
+    """Reject stacks that would be created at the start, when capacity is not certain."""
+    for each in stacks:
+        if each.reservation.params.get('hold') == 'start':
+            field = f'{each.field}.hold'
+            raise exceptions.BadRequest(
+                f'{field}: must be left out in a lease of the kind {LeaseKind.SCHEDULED}: the '
+                'stack is made shortly before the start.',
+                field=field,
+            )
+
+
+def _reject_held(item: Item, kind: str) -> NoReturn:
+    """Reject a resource that exists already, or that cannot be scheduled.
+
+    :raises climate_core.exceptions.BadRequest: always
+    """
+    if item.reservation.parts is not None:
+        raise exceptions.BadRequest(
+            f'{item.field}: a stack that is made from a template can be in a lease of the kind '
+            f'immediate or scheduled, not {kind}.',
+            field='kind',
+        )
+    shown = resource_types.api_name(item.reservation.resource_type)
+    raise exceptions.BadRequest(
+        f'{item.field} ({shown}) is held already or not at all, so the kind must be immediate; '
+        f'{kind} is for hosts, capacity, floating IPs and networks.',
+        field='kind',
+    )

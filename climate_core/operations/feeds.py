@@ -21,7 +21,6 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.db import feeds, sql
 from climate_core.db.engine import Database
-from climate_core.operations.operator_registration import require_services
 from climate_core.operations.remote import remote
 
 LOG = log.getLogger(__name__)
@@ -76,7 +75,7 @@ class FeedOperations:
         feed = self.database.read(feeds.find, feed_id)
         if feed is None or feed.user_id != context.user_id:
             return []
-        with require_services():
+        with errors.require_services():
             try:
                 return list(self.trusts.roles(feed.trust_id))
             except errors.TrustRefused:

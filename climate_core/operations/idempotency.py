@@ -112,15 +112,15 @@ def find_equal_holder(
 
     The id of a lease is part of the request: if the user chose it, no other lease is equal.
     """
-    asked = draft.request
-    if asked is None or asked.identified or len(held) < len(draft.items):
+    request = draft.request
+    if request is None or request.identified or len(held) < len(draft.items):
         return None
     found = {each.id: each for each in held.values()}
     if len(found) != 1:
         return None
     (lease,) = found.values()
     return (
-        lease if lease.project_id == context.project_id and is_same_lease(asked, lease) else None
+        lease if lease.project_id == context.project_id and is_same_lease(request, lease) else None
     )
 
 
@@ -150,34 +150,28 @@ def check_unreserved(
             raise exceptions.ResourceReserved(message, field='resource_id')
 
 
-def is_same_lease(asked: LeaseRequest, lease: model.Lease) -> bool:
+def is_same_lease(request: LeaseRequest, lease: model.Lease) -> bool:
     """Return whether a lease is equal to a request: the request is repeated or simultaneous.
 
     A time relative to "now" is later in a repeated request, or a little earlier in a simultaneous
     one; with a duration the end follows the start. Fields that the request omits may differ.
     """
-    start = _same_time(asked.start, lease.start_date, asked.start_is_relative)
-    end = _same_time(asked.end, lease.end_date, asked.end_is_relative)
-    if asked.start_is_relative and asked.lasts is not None:
-        end = asked.lasts == lease.end_date - lease.start_date
-    given = {field: getattr(asked, field) for field in _OPTIONS} | {**asked.generic}
+    start = _same_time(request.start, lease.start_date, request.start_is_relative)
+    end = _same_time(request.end, lease.end_date, request.end_is_relative)
+    if request.start_is_relative and request.lasts is not None:
+        end = request.lasts == lease.end_date - lease.start_date
+    given = {field: getattr(request, field) for field in _OPTIONS} | {**request.generic}
     options = all(
         value is None or value == getattr(lease, field) for field, value in given.items()
     )
-    return start and end and options and asked.name == lease.name
+    return start and end and options and request.name == lease.name
 
 
-def _same_time(asked: datetime.datetime, stored: datetime.datetime, is_relative: bool) -> bool:
-    return stored <= asked + _SIMULTANEOUS if is_relative else stored == asked
+def _same_time(requested: datetime.datetime, stored: datetime.datetime, is_relative: bool) -> bool:
+    return stored <= requested + _SIMULTANEOUS if is_relative else stored == requested
 
 
-def check_generation(lease: model.Lease, generation: int | None) -> None:
-    """Reject a change of a lease that has changed since the user has read it."""
-    if generation not in (None, lease.generation):
-        raise exceptions.GenerationConflict
-
-
-def check_same_lease(asked: LeaseRequest, present: model.Lease, project_id: str | None) -> None:
+def check_same_lease(request: LeaseRequest, present: model.Lease, project_id: str | None) -> None:
     """Reject the id of a different lease, with the same error for the leases of all projects.
 
     :raises climate_core.exceptions.LeaseConflict: the lease is different
@@ -185,10 +179,10 @@ def check_same_lease(asked: LeaseRequest, present: model.Lease, project_id: str 
         enforced the policy on it
     """
     own = present.project_id == project_id and present.deleted_at is None
-    if not own or not is_same_lease(asked, present):
+    if not own or not is_same_lease(request, present):
         raise exceptions.LeaseConflict(
             f'id: {present.id} is taken by a different lease. Choose another one, or none.',
             field='id',
         )
-    if not asked.may_join:
+    if not request.may_join:
         raise exceptions.LeaseAppeared(field='id')

@@ -12,15 +12,13 @@ A ``generation`` is that of the lease that the user has read; None: any. All ope
 """
 
 import datetime
-import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from sqlalchemy import orm
 
 from climate_core import packages, policies
-from climate_core.cloud.external import ExternalService
-from climate_core.cloud.limits import Limits
+from climate_core.cloud.limits import ExternalService, Limits
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.lease import model, resources
@@ -29,22 +27,22 @@ from climate_core.lease.history import user_cause
 from climate_core.lease.transitions import Change
 from climate_core.operations import availability
 from climate_core.operations.create import LeaseCreator
-from climate_core.operations.idempotency import check_generation
-from climate_core.operations.preemption.leases import Preemption
+from climate_core.operations.preemption import Preemption
 from climate_core.operations.provisioning import OwnerTrusts
-from climate_core.operations.queue.wait_queue import WaitQueue
 from climate_core.operations.quota import Quota
-from climate_core.operations.remote import check_allowed, remote
+from climate_core.operations.remote import check_allowed, check_generation, remote
 from climate_core.operations.services import HostEvacuation, NoEvacuation, Services
 from climate_core.operations.update import LeaseUpdate, UpdateRequest
+from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
 
-#: A change that needs one transaction only -> the policy that must allow it on the lease.
-_RULES: Final[Mapping[str, str]] = {
-    'lease.start': policies.START_LEASE,
-    'lease.end': policies.END_LEASE,
-    'lease.delete': policies.DELETE_LEASE,
-    'reservation.delete': policies.DELETE_RESERVATION,
+#: A change that needs one transaction only -> the policy that must allow it on the lease, and what
+#: returns the change.
+_CHANGES: Final[Mapping[str, tuple[str, Callable[..., Change]]]] = {
+    'lease.start': (policies.START_LEASE, start.start_lease),
+    'lease.end': (policies.END_LEASE, end.end_lease),
+    'lease.delete': (policies.DELETE_LEASE, end.delete_lease),
+    'reservation.delete': (policies.DELETE_RESERVATION, resources.remove_reservation),
 }
 
 
@@ -61,7 +59,6 @@ class LeaseOperations:
     ) -> None:
         conf, cloud = services.conf, services.cloud
         self.services = services
-        self.allocation_service = services.allocation_service
         self.quota = Quota(
             conf, services.database, Limits(conf, cloud), ExternalService(conf, cloud)
         )
@@ -133,7 +130,8 @@ class LeaseOperations:
             what can be extended, see :mod:`climate_core.lease.changes`)
         :returns: the id of the lease
         """
-        self._update(UpdateRequest(context, lease_id, values, generation))
+        request = UpdateRequest(context, lease_id, values, generation)
+        LeaseUpdate(self.services, self.quota, request).run()
         return lease_id
 
     @remote(writes=True)
@@ -141,21 +139,21 @@ class LeaseOperations:
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Delete a lease: immediately if it holds nothing, otherwise when all of that is freed."""
-        self._change(context, 'lease.delete', lease_id, generation, end.delete_lease)
+        self._change(context, 'lease.delete', lease_id, generation)
 
     @remote(writes=True)
     def start_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """Start a lease that waits for its user; InvalidState if it does not, or not yet."""
-        self._change(context, 'lease.start', lease_id, generation, start.start_lease)
+        self._change(context, 'lease.start', lease_id, generation)
 
     @remote(writes=True)
     def end_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
         """End a lease now, or cancel it before its start; it stays readable."""
-        self._change(context, 'lease.end', lease_id, generation, end.end_lease)
+        self._change(context, 'lease.end', lease_id, generation)
 
     @remote(writes=True)
     def update_reservation(
@@ -167,7 +165,8 @@ class LeaseOperations:
         generation: int | None = None,
     ) -> str:
         """Change what the plugin of a reservation permits, until its end; return its id."""
-        self._update(UpdateRequest(context, lease_id, values, generation, reservation_id))
+        request = UpdateRequest(context, lease_id, values, generation, reservation_id)
+        LeaseUpdate(self.services, self.quota, request).run()
         return reservation_id
 
     @remote(writes=True)
@@ -179,11 +178,7 @@ class LeaseOperations:
         generation: int | None = None,
     ) -> None:
         """Free one resource and remove it from a lease, which continues."""
-        change = functools.partial(resources.remove_reservation, reservation_id=reservation_id)
-        self._change(context, 'reservation.delete', lease_id, generation, change)
-
-    def _update(self, request: UpdateRequest) -> None:
-        LeaseUpdate(self.services, self.quota, self.allocation_service, request).run()
+        self._change(context, 'reservation.delete', lease_id, generation, reservation_id)
 
     def _change(
         self,
@@ -191,18 +186,15 @@ class LeaseOperations:
         action: str,
         lease_id: str,
         generation: int | None,
-        change: Callable[..., Change],
+        *args: str,
     ) -> None:
-        """Write a change of a lease that needs no more than one transaction.
-
-        :param change: returns the change of a lease ``now``
-        """
-        cause, now = user_cause(context, action), self.services.clock.now()
+        """Write a change of a lease that needs no more than one transaction."""
+        (rule, change), now = _CHANGES[action], self.services.clock.now()
 
         def write(session: orm.Session) -> None:
             lease = leases.get(session, lease_id, lock=True)
-            check_allowed(context, _RULES[action], lease)
+            check_allowed(context, rule, lease)
             check_generation(lease, generation)
-            store.save(session, lease, change(lease, now=now), now, cause)
+            store.save(session, lease, change(lease, *args, now), now, user_cause(context, action))
 
         self.services.database.write(write)

@@ -10,13 +10,14 @@ import contextlib
 import dataclasses
 import datetime
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from climate_common import dates, resource_types
 from climate_core import exceptions
-from climate_core.cloud import Cloud, flavors
-from climate_core.cloud import errors as cloud_errors
+from climate_core.cloud import Cloud
+from climate_core.cloud.errors import for_user, require_services
+from climate_core.cloud.servers import get_flavor
 from climate_core.concurrency import SearchBudget
 from climate_core.context import RequestContext
 from climate_core.db import forecast_reads
@@ -25,21 +26,25 @@ from climate_core.lease import model, states
 from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
+from climate_core.operations.services import Services
 from climate_core.plugins import pool_capacity
 from climate_core.plugins.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
     FutureDemand,
     NotExpected,
-    Nouns,
     Release,
 )
 from climate_core.plugins.pool_capacity import BackendCapacity, CommonHostCapacity
-from climate_core.plugins.server_placement import RunningServer, TargetHost
+from climate_core.plugins.server_placement import RunningServer
 
-if TYPE_CHECKING:
-    from climate_core.cloud import connections
-
+#: The capacity of the common pool that is free now for the resources of a type.
+PoolCapacity = CommonHostCapacity | BackendCapacity
+#: Stacks have parts of these types whether or not their plugins are enabled.
+_CAPACITY_READERS: Final[dict[str, type[PoolCapacity]]] = {
+    resource_types.SERVER: CommonHostCapacity,
+    resource_types.VOLUME: BackendCapacity,
+}
 #: How far ahead the forecast searches for a later start.
 _SEARCH_AHEAD: Final = datetime.timedelta(days=30)
 #: How long a preempted server is expected to take to leave its host.
@@ -48,43 +53,15 @@ PREEMPTION_TIME: Final = datetime.timedelta(minutes=5)
 _FREEING_ACTIONS: Final = frozenset({'delete', 'shelve', 'create_image'})
 
 
-class PoolCapacity(Protocol):
-    """The capacity that is free now for the resources of one type."""
-
-    @property
-    def nouns(self) -> Nouns:
-        """Return the nouns for messages to users."""
-
-    @property
-    def hosts(self) -> Sequence[TargetHost]:
-        """Return the hosts with free capacity, for all demands that were read."""
-
-    @property
-    def places(self) -> Mapping[str, str]:
-        """Return the host of each present resource by its id, as far as it is known."""
-
-    def demand(
-        self, name: str, params: Mapping[str, object], amounts: Mapping[str, int]
-    ) -> RunningServer:
-        """Return the demand of a resource that is to be created for a reservation.
-
-        :param name: its id in the forecast
-        :raises climate_core.exceptions.BadRequest: the demand is not known
-        """
-
-    def released(self, amounts: Mapping[str, int]) -> Mapping[str, int]:
-        """Return the capacity that a resource of these amounts releases."""
-
-
 def read_demand(
-    room: PoolCapacity, name: str, wanted: Reservation | forecast_reads.PlannedResource
+    pool: PoolCapacity, name: str, wanted: Reservation | forecast_reads.PlannedResource
 ) -> RunningServer:
     """Return the demand of a reservation, also of a queued lease, which holds nothing.
 
     :param name: its id in the forecast
     """
     held = wanted.amounts or wanted.params.get(model.HOLDS) or {}
-    return room.demand(name, wanted.params, held)
+    return pool.demand(name, wanted.params, held)
 
 
 def list_demanded_types(reservation: Reservation) -> set[str]:
@@ -94,14 +71,14 @@ def list_demanded_types(reservation: Reservation) -> set[str]:
 
 
 def list_demands(
-    room: PoolCapacity, reservation: Reservation, resource_type: str
+    pool: PoolCapacity, reservation: Reservation, resource_type: str
 ) -> list[RunningServer]:
     """Return the demands of a reservation for resources of a type: its own, or of its stack.
 
     :raises climate_core.exceptions.BadRequest: the content of the stack is not known
     """
     if reservation.parts is None:
-        return [read_demand(room, reservation.id, reservation)]
+        return [read_demand(pool, reservation.id, reservation)]
     inside = reservation.parts.get(resource_type, ())
     unknown = next((each[model.UNKNOWN] for each in inside if model.UNKNOWN in each), None)
     if unknown is not None:
@@ -111,11 +88,11 @@ def list_demands(
             'of the kind immediate.',
             field='template',
         )
-    return [room.demand(f'{reservation.id}.{n}', each, {}) for n, each in enumerate(inside)]
+    return [pool.demand(f'{reservation.id}.{n}', each, {}) for n, each in enumerate(inside)]
 
 
 def read_future_demands(
-    database: Database, resource_type: str, room: PoolCapacity
+    database: Database, resource_type: str, pool: PoolCapacity
 ) -> dict[str, FutureDemand]:
     """Return the demands of resources to be created or woken again, by the ids of their leases."""
     found = {}
@@ -124,9 +101,9 @@ def read_future_demands(
         for number, each in enumerate(wanted):
             # An unknown demand, as of a deleted flavor, cannot be counted.
             with contextlib.suppress(exceptions.BadRequest):
-                if each.resource_id not in room.places:
+                if each.resource_id not in pool.places:
                     name = f'{lease_id}.{number}'
-                    servers.append(read_demand(room, name, each))
+                    servers.append(read_demand(pool, name, each))
         if servers:
             start, end = (
                 dates.to_microseconds(wanted[0].start),
@@ -136,9 +113,9 @@ def read_future_demands(
     return found
 
 
-def read_releases(database: Database, resource_type: str, room: PoolCapacity) -> list[Release]:
+def read_releases(database: Database, resource_type: str, pool: PoolCapacity) -> list[Release]:
     """Return the capacity that leases release: at their ends, or when they are preempted."""
-    places = room.places
+    places = pool.places
     if not places:
         return []
     return [
@@ -147,7 +124,7 @@ def read_releases(database: Database, resource_type: str, room: PoolCapacity) ->
                 end.at if end.given_up_at is None else end.given_up_at + PREEMPTION_TIME
             ),
             host=places[end.resource_id],
-            amounts=room.released(end.amounts),
+            amounts=pool.released(end.amounts),
         )
         for end in database.read(forecast_reads.read_ends, resource_type)
         if end.resource_id in places
@@ -156,24 +133,18 @@ def read_releases(database: Database, resource_type: str, room: PoolCapacity) ->
 
 
 def check_draft(
-    database: Database,
-    cloud: Cloud | None,
+    services: Services,
     context: RequestContext,
     draft: Draft,
     errors: ErrorCollector = RAISE_FIRST,
 ) -> None:
-    """Reject a scheduled or queued draft if the pool will have no capacity for its resources.
+    """Reject a draft that needs a forecast if the pool will have no capacity for its resources.
 
-    No service is called for a draft without resources to be created.
-
-    :param cloud: None: nothing is known about the pool
     :raises climate_core.exceptions.NotEnough: see :func:`check_servers`
     :raises climate_core.exceptions.ClimateError: see :func:`read_server_demands`
     """
-    if draft.lease.kind not in (states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY):
-        return
     start, end = max(draft.lease.start_date, draft.now), draft.lease.end_date
-    pool = PoolForecast(database, cloud)
+    pool = PoolForecast(services.database, services.cloud)
     unmade = [item.reservation for item in draft.items if item.reservation.is_uncreated]
     servers = {
         f'{item.field}.server' if item.field else 'server': item.values['server']
@@ -183,11 +154,9 @@ def check_draft(
     if servers:
         with errors.collected():
             forecast = pool.forecast()
-            assert cloud is not None, 'the forecast has used it'  # nosec B101 # for mypy: it holds already
+            demands = read_server_demands(services.cloud, context, servers)
             field = next(iter(servers)) if len(servers) == 1 else 'reservations'
-            check_servers(
-                forecast, read_server_demands(cloud, context, servers), start, end, field
-            )
+            check_servers(forecast, demands, start, end, field)
     stacks = [item for item in draft.items if item.reservation.parts]
     if stacks:
         with errors.collected(), prefix_field(stacks[0].field):
@@ -200,19 +169,18 @@ def check_draft(
             pool.take(volumes, start, end)
 
 
-def check_immediate(
-    database: Database, cloud: Cloud | None, draft: Draft, errors: ErrorCollector
-) -> None:
+def check_immediate(services: Services, draft: Draft, errors: ErrorCollector) -> None:
     """Reject in a dry run resources to be created immediately if the pool has no capacity.
 
     A create leaves that to Nova and Cinder. They ignore the demands of scheduled leases, and so
-    does this. Nothing is rejected if nothing is known about the pool.
+    does this.
     """
     made = [item.reservation for item in draft.items if item.reservation.is_uncreated]
-    if cloud is None or not made or draft.lease.kind != states.LeaseKind.IMMEDIATE:
+    if not made or draft.lease.kind != states.LeaseKind.IMMEDIATE:
         return
     with errors.collected():
-        PoolForecast(database, cloud, alone=True).take(made, draft.now, draft.lease.end_date)
+        pool = PoolForecast(services.database, services.cloud, alone=True)
+        pool.take(made, draft.now, draft.lease.end_date)
 
 
 def find_unplaced(lease: Lease) -> list[Reservation]:
@@ -238,18 +206,18 @@ def read_server_demands(
     found: list[RunningServer] = []
     for number, (place, each) in enumerate(wanted.items()):
         field = f'{place}.flavorRef'
-        with cloud_errors.for_user(field):
-            flavor = flavors.get(cloud.user(context), each['flavorRef'])
+        with for_user(field):
+            flavor = get_flavor(cloud.user(context), each['flavorRef'])
             if 'extra_specs' not in flavor:
                 # The user may read the flavor, but not its extra specs.
-                flavor = flavors.get(cloud.service(), each['flavorRef'])
+                flavor = get_flavor(cloud.service(), each['flavorRef'])
         try:
-            one = pool_capacity.demand_of_flavor(flavor, each)
+            server = pool_capacity.demand_of_flavor(flavor, each)
         except exceptions.BadRequest as exc:
-            told = exc.message.removeprefix('flavor_id: ')
-            raise exceptions.BadRequest(f'{field}: {told}', field=field) from exc
+            message = exc.message.removeprefix('flavor_id: ')
+            raise exceptions.BadRequest(f'{field}: {message}', field=field) from exc
         count = each.get('count', 1)
-        found += [dataclasses.replace(one, id=f'{number}.{n}') for n in range(count)]
+        found += [dataclasses.replace(server, id=f'{number}.{n}') for n in range(count)]
     return found
 
 
@@ -272,11 +240,11 @@ def check_servers(
         ahead = last + dates.delta_to_microseconds(_SEARCH_AHEAD)
         windows = forecast.windows(servers, last - first, first, ahead)
         later = next((dates.from_microseconds(each) for each, _ in windows), None)
-        told = f'{field}: {exc}'
+        message = f'{field}: {exc}'
         if later is None:
-            raise exceptions.NotEnough(told, field) from exc
-        told += f' It would do from {dates.sentence(later)} on.'
-        raise exceptions.NotEnough(told, field, dates.serialize(later)) from exc
+            raise exceptions.NotEnough(message, field) from exc
+        message += f' It would do from {dates.sentence(later)} on.'
+        raise exceptions.NotEnough(message, field, dates.serialize(later)) from exc
 
 
 def find_server_windows(
@@ -296,12 +264,6 @@ def find_server_windows(
     )
     for start, end in itertools.islice(found, limit):
         yield dates.from_microseconds(start), dates.from_microseconds(end)
-
-
-_CAPACITY_READERS: Final[Mapping[str, Callable[['connections.Connection'], PoolCapacity]]] = {
-    resource_types.SERVER: CommonHostCapacity,
-    resource_types.VOLUME: BackendCapacity,
-}
 
 
 @dataclasses.dataclass
@@ -346,12 +308,12 @@ class PoolForecast:
         """
         first, last = dates.to_microseconds(start), dates.to_microseconds(end)
         taken: list[tuple[Forecast, FutureDemand]] = []
-        types = {one for each in reservations for one in list_demanded_types(each)}
+        types = {name for each in reservations for name in list_demanded_types(each)}
         for resource_type in sorted(types):
             ours = [each for each in reservations if resource_type in list_demanded_types(each)]
-            room, forecast = self._read_pool(resource_type)
-            with require_cloud():
-                found = (list_demands(room, each, resource_type) for each in ours)
+            pool, forecast = self._read_pool(resource_type)
+            with require_services():
+                found = (list_demands(pool, each, resource_type) for each in ours)
                 wanted = [*itertools.chain.from_iterable(found)]
             check_servers(forecast, wanted, start, end, field)
             taken.append((forecast, FutureDemand(start=first, end=last, servers=wanted)))
@@ -385,24 +347,13 @@ class PoolForecast:
         if resource_type not in self._pools:
             if self.cloud is None:
                 raise exceptions.ServiceUnavailable('The capacity of the cloud is unknown.')
-            with require_cloud():
-                room = _CAPACITY_READERS[resource_type](self.cloud.service())
-                claims = read_future_demands(self.database, resource_type, room)
+            with require_services():
+                pool = _CAPACITY_READERS[resource_type](self.cloud.service())
+                claims = read_future_demands(self.database, resource_type, pool)
                 claims.pop(self.without or '', None)
-                releases = read_releases(self.database, resource_type, room)
+                releases = read_releases(self.database, resource_type, pool)
             taken = [] if self.alone else claims.values()
-            self._pools[resource_type] = room, Forecast(room.hosts, releases, taken, room.nouns)
-        room, forecast = self._pools[resource_type]
+            self._pools[resource_type] = pool, Forecast(pool.hosts, releases, taken, pool.nouns)
+        pool, forecast = self._pools[resource_type]
         forecast.budget = self.budget
-        return room, forecast
-
-
-@contextlib.contextmanager
-def require_cloud() -> Iterator[None]:
-    """Raise ServiceUnavailable if the cloud does not answer."""
-    try:
-        yield
-    except exceptions.BadRequest:
-        raise
-    except cloud_errors.EXPECTED as exc:
-        raise exceptions.ServiceUnavailable(str(exc)) from exc
+        return pool, forecast

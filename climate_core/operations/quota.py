@@ -9,14 +9,16 @@ writes, see :mod:`climate_core.db.usage`: that count decides. With nothing of se
 
 import dataclasses
 import datetime
+import sys
+from collections.abc import Iterable
 from typing import Final
 
 from oslo_config import cfg
 from sqlalchemy import orm
 
+from climate_common.limits import LEASE_BYTES, encode
 from climate_core import exceptions
-from climate_core.cloud.external import ExternalService
-from climate_core.cloud.limits import Limits
+from climate_core.cloud.limits import ExternalService, Limits
 from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.db import history
 from climate_core.db import usage as db
@@ -34,7 +36,7 @@ class Quota:
 
     conf: cfg.ConfigOpts
     database: Database
-    most: Limits
+    project_limits: Limits
     external: ExternalService
 
     def __post_init__(self) -> None:
@@ -64,7 +66,9 @@ class Quota:
         with errors.collected():
             self.check_events(lease, before)
         creates_nothing = creates_nothing and not self.asks_external(lease, before)
-        most = errors.get(None, self.check_limits, lease, before, creates_nothing)
+        most = None
+        with errors.collected():
+            most = self.check_limits(lease, before, creates_nothing)
         with errors.collected():
             if self.asks_external(lease, before):
                 if before is None:
@@ -121,7 +125,7 @@ class Quota:
     ) -> datetime.datetime | None:
         """Return when enough leases of the project have ended for a new one; None if never."""
         held = self.database.read(db.read_held, lease.project_id)
-        most = self.most.of(lease.project_id) or {}
+        most = self.project_limits.read_limits(lease.project_id) or {}
         return limits.available_from(most, count_added(lease, None), held, now)
 
     def note(self, project_id: str, used: limits.Amounts | None) -> None:
@@ -141,7 +145,7 @@ class Quota:
         """
         adding = count_added(lease, before)
         project_id = lease.project_id
-        most = self.most.recent(project_id) if any(adding.values()) else None
+        most = self.project_limits.recent(project_id) if any(adding.values()) else None
         if most is None:
             return None
         noted = self._noted.find(project_id) if creates_nothing else None
@@ -153,7 +157,7 @@ class Quota:
             limits.enforce_limits(most, used, adding)
         except exceptions.LimitExceeded:
             # They may have been raised since.
-            most = self.most.of(project_id) or {}
+            most = self.project_limits.read_limits(project_id) or {}
             limits.enforce_limits(most, used, adding)
         return most
 
@@ -167,3 +171,59 @@ def count_added(lease: model.Lease, before: model.Lease | None) -> limits.Amount
     kept = limits.sum_amounts([each for each in lease.live if each.id in known])
     held = limits.sum_amounts(before.live)
     return {name: number + max(0, kept[name] - held[name]) for name, number in new.items()}
+
+
+class ReservationBudget:
+    """Count the reservations that a request adds to a lease, and the bytes that it stores then.
+
+    :param most: the maximum number of reservations of a lease
+    """
+
+    def __init__(self, lease: model.Lease | None, most: int) -> None:
+        present = () if lease is None else lease.reservations
+        self._bytes = LEASE_BYTES - _stored_bytes(present)
+        self._most, self._count = most, 0 if lease is None else len(lease.live)
+        self.is_exceeded = False
+
+    def take(self, new: model.Reservation) -> None:
+        """Count a new reservation.
+
+        :raises climate_core.exceptions.BadRequest: the maximum is exceeded
+        """
+        self._count += 1
+        self.is_exceeded = self._count > self._most
+        limits.check_reservations(self._count, self._most)
+        try:
+            self._bytes -= _stored_bytes([new], max(self._bytes, 0))
+        except ValueError as exc:
+            self.is_exceeded = True
+            raise _too_large() from exc
+
+
+def check_stored_bytes(before: model.Lease, after: model.Lease) -> None:
+    """Check the bytes that the reservations of a lease store after a change.
+
+    :raises climate_core.exceptions.BadRequest: they increase, and exceed the maximum
+    """
+    old = {each.id: each.params for each in before.reservations}
+    if all(each.params == old.get(each.id) for each in after.reservations):
+        return
+    stored = _stored_bytes(after.reservations)
+    if stored > LEASE_BYTES and stored > _stored_bytes(before.reservations):
+        raise _too_large()
+
+
+def _stored_bytes(reservations: Iterable[model.Reservation], most: int = sys.maxsize) -> int:
+    """Count the bytes of JSON that reservations store.
+
+    :raises ValueError: one of them has more than ``most``
+    """
+    return sum(len(encode(each.params, most)) for each in reservations)
+
+
+def _too_large() -> exceptions.BadRequest:
+    return exceptions.BadRequest(
+        f'reservations: must store at most {LEASE_BYTES} bytes in one lease. Ask for fewer '
+        'of them, with less metadata or fewer block devices, or use several leases.',
+        field='reservations',
+    )

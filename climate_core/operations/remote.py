@@ -41,15 +41,19 @@ class Remote:
 
 
 def remote(
-    rule: str | None = None, *, writes: bool = False, reserves: bool = False
+    rule: str | None = None,
+    *,
+    for_operators: bool = False,
+    writes: bool = False,
+    reserves: bool = False,
 ) -> Callable[[F], F]:
-    """Serve a method of the operations on leases or feeds; see :class:`Remote`."""
-    return _mark(Remote(rule, writes=writes, reserves=reserves))
+    """Serve a method of operations by RPC; see :class:`Remote`."""
 
+    def decorate(method: F) -> F:
+        setattr(method, _ATTRIBUTE, Remote(rule, for_operators, writes, reserves))
+        return method
 
-def remote_for_operators(rule: str, *, writes: bool = False) -> Callable[[F], F]:
-    """Serve a method of the operations on units that belong to no project."""
-    return _mark(Remote(rule, for_operators=True, writes=writes))
+    return decorate
 
 
 def check_allowed(context: RequestContext, rule: str, lease: Lease) -> None:
@@ -61,17 +65,15 @@ def check_allowed(context: RequestContext, rule: str, lease: Lease) -> None:
         raise exceptions.LeaseNotFound(f'Lease {lease.id} was not found.')
 
 
+def check_generation(lease: Lease, generation: int | None) -> None:
+    """Reject a change of a lease that has changed since the user has read it."""
+    if generation not in (None, lease.generation):
+        raise exceptions.GenerationConflict
+
+
 def list_remote(operations: type) -> Iterator[tuple[str, Callable[..., Any], Remote]]:
     """Return the methods of a class that are served: name, method, and how."""
     for name, method in vars(operations).items():
         how = getattr(method, _ATTRIBUTE, None)
         if how is not None:
             yield name, method, how
-
-
-def _mark(how: Remote) -> Callable[[F], F]:
-    def decorate(method: F) -> F:
-        setattr(method, _ATTRIBUTE, how)
-        return method
-
-    return decorate

@@ -8,12 +8,12 @@ from typing import Protocol, Self
 from oslo_config import cfg
 from sqlalchemy import orm
 
+from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.db.engine import Clock, Database
 from climate_core.exceptions import NotEnough
 from climate_core.lease.model import Lease
-from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.draft import Draft
 from climate_core.plugins.base import PollAgain, ResourcePlugin
 
@@ -79,6 +79,6 @@ class Services:
     database: Database
     clock: Clock
     plugins: Mapping[str, ResourcePlugin]
-    allocation_service: AllocationService
+    calendar: Calendar
     trusts: Trusts
     cloud: Cloud

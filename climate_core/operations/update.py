@@ -28,14 +28,13 @@ from climate_core.lease import changes, limits, model, resources, states
 from climate_core.lease.allocations import Allocation
 from climate_core.lease.events import start
 from climate_core.lease.history import user_cause
-from climate_core.lease.request import prefix_field
+from climate_core.lease.request import RequestRules, prefix_field
 from climate_core.lease.transitions import Change
-from climate_core.operations.allocation_service import AllocationService, remaining_period
-from climate_core.operations.draft import check_owner, check_stored_bytes
-from climate_core.operations.idempotency import check_generation
+from climate_core.operations.allocation import read_demands, remaining_period
+from climate_core.operations.draft import check_owner
 from climate_core.operations.pool_forecast import PoolForecast
-from climate_core.operations.quota import Quota, count_added
-from climate_core.operations.remote import check_allowed
+from climate_core.operations.quota import Quota, check_stored_bytes, count_added
+from climate_core.operations.remote import check_allowed, check_generation
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, closed_units
 from climate_core.webhooks import DEFAULT_RULES
@@ -66,9 +65,7 @@ class UpdateRequest:
 class UpdatePlan:
     """An update of a lease as it is, and what it needs.
 
-    :param needs_approval: whether the external service must approve it
     :param uncreated: the reservations for which the common pool must have capacity at new dates
-    :param added: what it adds to the amounts of its project
     :param reallocated: the requests of reservations whose allocations may change
     :param shrinking: the ids of the reservations of an active lease that return units -> their new
         number of units
@@ -76,9 +73,7 @@ class UpdatePlan:
 
     before: model.Lease
     change: Change
-    needs_approval: bool
     uncreated: Sequence[model.Reservation]
-    added: limits.Amounts
     reallocated: Sequence[Demand]
     shrinking: Mapping[str, int]
 
@@ -86,16 +81,9 @@ class UpdatePlan:
 class LeaseUpdate:
     """The update of a lease by one request."""
 
-    def __init__(
-        self,
-        services: Services,
-        quota: Quota,
-        allocation_service: AllocationService,
-        request: UpdateRequest,
-    ) -> None:
+    def __init__(self, services: Services, quota: Quota, request: UpdateRequest) -> None:
         self._services = services
         self._quota = quota
-        self._allocation_service = allocation_service
         self._request = request
         is_lease = request.reservation_id is None
         self._rule = policies.UPDATE_LEASE if is_lease else policies.UPDATE_RESERVATION
@@ -146,9 +134,7 @@ class LeaseUpdate:
         return UpdatePlan(
             before=lease,
             change=change,
-            needs_approval=self._quota.asks_external(after, lease),
             uncreated=after.uncreated if is_moved else (),
-            added=count_added(after, lease),
             reallocated=requests,
             shrinking=find_shrinking(lease, requests) if lease.has_started(now) else {},
         )
@@ -174,7 +160,8 @@ class LeaseUpdate:
             return plan
         if self._limited is not None:
             project_id, most = self._limited
-            db_limits.check_limits(session, project_id, plan.added, most)
+            added = count_added(plan.change.lease, lease)
+            db_limits.check_limits(session, project_id, added, most)
         if plan.shrinking.keys() - closed.keys():
             return plan
         cause = user_cause(self._request.context, self._action)
@@ -212,18 +199,18 @@ class LeaseUpdate:
         is_external = is_lease and self._quota.external.on_update
         may_add = not is_lease or bool(request.values.get('reservations'))
         if not is_external and not (
-            may_add and (self._quota.most.is_on or request.context.is_delegated)
+            may_add and (self._quota.project_limits.is_on or request.context.is_delegated)
         ):
             return
         lease, now = self._services.database.read(self._load), self._services.clock.now()
         check_generation(lease, self._generation)
-        plan = self.plan(lease, now)
-        if plan.needs_approval:
-            most = self._quota.check_quota(plan.change.lease, now, lease)
+        after = self.plan(lease, now).change.lease
+        if self._quota.asks_external(after, lease):
+            most = self._quota.check_quota(after, now, lease)
             # The service has permitted this change of this lease.
             self._generation = lease.generation
         else:
-            most = self._quota.check_limits(plan.change.lease, lease)
+            most = self._quota.check_limits(after, lease)
         if most is not None:
             self._limited = lease.project_id, most
 
@@ -260,8 +247,8 @@ class LeaseUpdate:
                     raise exceptions.BadRequest(exc.message, field='id') from exc
                 items.append({'id': item['id'], **normalized})
         conf = self._services.conf
-        rules = changes.UpdateRules(
-            late=conf.manager.late_start_seconds,
+        rules = RequestRules(
+            late_start_seconds=conf.manager.late_start_seconds,
             before_start=conf.manager.before_start_seconds,
             webhooks=webhook_rules(conf) if values.get('webhook') else DEFAULT_RULES,
         )
@@ -339,7 +326,7 @@ class LeaseUpdate:
             moved |= old.keys() - after.early_ends.keys()
         same = {r.id for r in after.live if r.id in old and r.params == old[r.id].params}
         changed = [r for r in after.live if r.id in old and (r.id in moved or r.id not in same)]
-        requests = self._allocation_service.read_requests(changed, self._request.fields)
+        requests = read_demands(self._services.plugins, changed, self._request.fields)
         # The date is the invalid field of what changes only with it.
         return [
             dataclasses.replace(request, field=date or 'end_date')
@@ -364,7 +351,7 @@ class LeaseUpdate:
         :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
         """
         before, after = plan.before, plan.change.lease
-        calendar = self._allocation_service.calendar
+        calendar = self._services.calendar
         transaction = calendar.transaction(session)
         refused: set[str] = set()
         first: TransactionRejected | None = None

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from climate_common import limits, resource_types
 from climate_core import exceptions
-from climate_core.cloud import flavors
+from climate_core.cloud import servers
 
 #: Resource classes -> the names of amounts that the calendar has for them; others keep theirs.
 _AMOUNT_NAMES: Final = {
@@ -113,7 +113,7 @@ def read_demand(flavor: Mapping[str, Any]) -> FlavorDemand:
         asked.setdefault('VCPU', 0)
     taken = {_AMOUNT_NAMES.get(each, each): amount for each, amount in asked.items()}
     return FlavorDemand(
-        {name: each for name, each in (flavors.sizes(flavor) | taken).items() if each},
+        {name: each for name, each in (servers.read_flavor_sizes(flavor) | taken).items() if each},
         frozenset(traits['required']),
         frozenset(traits['forbidden']),
     )

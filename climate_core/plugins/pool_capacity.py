@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.cloud import flavors, hypervisors, placement, volumes
+from climate_core.cloud import placement, servers, volumes
 from climate_core.lease import model
 from climate_core.plugins import flavor_demand
 from climate_core.plugins.forecast import Forecast, FutureDemand, NotExpected, Nouns
@@ -68,7 +68,7 @@ class CommonHostCapacity:
 
     def _inside(self, params: Mapping[str, Any]) -> RunningServer:
         if self._flavors is None:
-            listed = flavors.list_all(self._conn)
+            listed = servers.list_flavors(self._conn)
             by_name = {each['name']: each for each in listed}
             self._flavors = {**by_name, **{each['id']: each for each in listed}}
         wanted = params['server']
@@ -147,10 +147,10 @@ def describe_needs(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict
 
 def list_hosts_up(conn: 'connections.Connection') -> dict[str, Any]:
     """Return the hosts that take servers by the ids of their providers: ``servers``, ``zone``."""
-    services = hypervisors.list_services(conn)
+    services = servers.list_compute_services(conn)
     return {
         each['id']: {**each, 'zone': services.get(each['service']['host'], {}).get('zone')}
-        for each in hypervisors.list_with_servers(conn)
+        for each in servers.list_hypervisors_with_servers(conn)
         if (each['state'], each['status']) == ('up', 'enabled')
     }
 
@@ -181,7 +181,7 @@ def describe_shortage(conn: 'connections.Connection', wanted: Mapping[str, Any])
     :param conn: the rights of the service
     :raises climate_core.exceptions.BadRequest: it cannot be computed
     """
-    server = demand_of_flavor(flavors.get(conn, wanted['flavorRef']), wanted)
+    server = demand_of_flavor(servers.get_flavor(conn, wanted['flavorRef']), wanted)
     forecast = Forecast(read_hosts(conn, list_hosts_up(conn)))
     try:
         forecast.check(FutureDemand(start=0, end=1, servers=[dataclasses.replace(server, id='1')]))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from climate_common import limits, resource_types, sealing
 from climate_core import exceptions
-from climate_core.cloud import errors, flavors, neutron, servers
+from climate_core.cloud import errors, neutron, servers
 from climate_core.lease import model
 from climate_core.plugins import pool_capacity, provisioned_plugin, server_checks
 from climate_core.plugins.base import ReservedResource
@@ -197,7 +197,7 @@ def reserve_servers(
             field=f'{SPEC_KEY}.{min(secrets)}',
         )
     if 'extra_specs' not in flavor:
-        flavor = flavors.get(service, wanted['flavorRef'])
+        flavor = servers.get_flavor(service, wanted['flavorRef'])
     kept = {**params, model.NEEDS: pool_capacity.describe_needs(flavor, wanted)}
     claimed = provisioned_plugin.reserve_group(SPEC_KEY, wanted, kept, held, hidden=_SECRET_FIELDS)
     if not secrets:
@@ -211,7 +211,7 @@ def _check(
 ) -> dict[str, Any]:
     """Return the flavor; refuse what refers to things that the user has not."""
     with errors.for_user(f'{SPEC_KEY}.flavorRef'):
-        flavor = flavors.get(conn, wanted['flavorRef'])
+        flavor = servers.get_flavor(conn, wanted['flavorRef'])
     image: Mapping[str, Any] | None = None
     if 'imageRef' in wanted:
         with errors.for_user(f'{SPEC_KEY}.imageRef'):

@@ -13,8 +13,16 @@ from climate_core import exceptions, policies
 from climate_core.api import policy, registered_units, validation
 from climate_core.api.handlers import usage as lease_usage
 from climate_core.api.registered_units import UnitCalls
-from climate_core.api.request import Backend, Request, answer, next_links, page_body, page_limit
-from climate_core.api.routing import Route, Table
+from climate_core.api.request import (
+    Backend,
+    Request,
+    Route,
+    Table,
+    answer,
+    next_links,
+    page_body,
+    page_limit,
+)
 from climate_core.db.registered_units import UnitAllocation, list_allocations
 from climate_core.lease import views
 from climate_hosts import hosts

@@ -5,7 +5,8 @@ from typing import Any
 
 from climate_common import limits
 from climate_core.api import registered_units
-from climate_core.api.schemas import common, usage
+from climate_core.api.handlers import usage
+from climate_core.api.schemas import common
 from climate_hosts.power import states
 
 _NAME, _FLAG = limits.NAME_SCHEMA, registered_units.FLAG

@@ -19,7 +19,7 @@ from sqlalchemy import orm
 
 from climate_common import words
 from climate_core import exceptions
-from climate_core.cloud import errors, hypervisors, servers
+from climate_core.cloud import errors, servers
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import read_ordinary_capacities
 from climate_core.db.engine import Database
@@ -66,7 +66,7 @@ class Hypervisors:
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
-        self._found = {node['id']: node for node in hypervisors.list_all(conn)}
+        self._found = {node['id']: node for node in servers.list_hypervisors(conn)}
 
     def emptiest_first(self, found: Iterable[SharedHost]) -> list[SharedHost]:
         """Return the hosts that are up, those with the fewest servers first."""
@@ -90,7 +90,7 @@ class Hypervisors:
         """
         zones = {
             host: service.get('zone')
-            for host, service in hypervisors.list_services(self._conn).items()
+            for host, service in servers.list_compute_services(self._conn).items()
         }
         for root, room in read_ordinary_capacities(self._conn).items():
             if self.is_up(root):

@@ -11,7 +11,6 @@ no longer needed, whatever became of the lease.
 import contextlib
 import dataclasses
 import datetime
-import functools
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, Self
@@ -24,11 +23,12 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.connections import Connection
-from climate_core.lease import model, states
+from climate_core.lease import limits, model
 from climate_core.lease.events import queue
+from climate_core.operations.allocation import count_shortage
 from climate_core.operations.draft import Draft
-from climate_core.operations.queue.wait_queue import WaitQueue
 from climate_core.operations.services import Services
+from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins import server_placement
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.loading import PluginError
@@ -102,7 +102,7 @@ class HostEvacuation:
     def __init__(self, services: Services, queue: WaitQueue) -> None:
         self.conf = services.conf
         self.database = services.database
-        self.allocation_service = services.allocation_service
+        self.services = services
         self.cloud = services.cloud
         self.queue = queue
         self._clock = services.clock
@@ -164,7 +164,7 @@ class HostEvacuation:
 
         :raises climate_core.plugins.server_placement.CannotDrainHosts: too few
         """
-        missing, would_do = self.allocation_service.count_shortage(lease, now)
+        missing, would_do = count_shortage(self.services, lease, now)
         present = [
             host
             for host in self.database.read(host_reservations.list_available)
@@ -224,14 +224,18 @@ class HostEvacuation:
         :raises climate_core.exceptions.ClimateError: its project exceeds its limits by now, or the
             hosts that are to be added to them were allocated to other leases
         """
-        self.queue.grant(
-            lease,
-            states.LeaseStatus.IN_PROGRESS,
-            evacuated,
-            functools.partial(
-                shared_hosts.complete_evacuation, emptied=evacuated, lease_id=lease.id
-            ),
-        )
+        most = self.queue.check_limits(lease)
+        self.database.write(self._write_grant, lease, most, evacuated)
+
+    def _write_grant(
+        self,
+        session: orm.Session,
+        lease: model.Lease,
+        most: limits.Amounts | None,
+        evacuated: Sequence[int],
+    ) -> None:
+        if self.queue.write_grant(session, lease, most, evacuated):
+            shared_hosts.complete_evacuation(session, emptied=evacuated, lease_id=lease.id)
 
 
 class _EvacuationPass:
@@ -259,7 +263,7 @@ class _EvacuationPass:
     def run(self) -> PollAgain | None:
         evacuating = self._database.read(host_reservations.list_evacuating)
         taken = [host for host in evacuating if host.emptied_for == self._lease.id]
-        missing, _ = self._evacuation.allocation_service.count_shortage(self._lease, self._now)
+        missing, _ = count_shortage(self._evacuation.services, self._lease, self._now)
         if not missing:
             # Other leases have released enough: the hosts that were taken are returned.
             self._evacuation.grant(self._lease, [])

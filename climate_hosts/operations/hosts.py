@@ -25,8 +25,7 @@ from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
 from climate_core.db import allocations
 from climate_core.db.engine import Database
-from climate_core.operations.operator_registration import require_services
-from climate_core.operations.remote import remote_for_operators
+from climate_core.operations.remote import remote
 from climate_hosts import hosts, lane_providers, nova, placement, policies
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
@@ -55,7 +54,7 @@ class HostOperations:
     cloud: Cloud
     pause: Callable[[float], None] = time.sleep
 
-    @remote_for_operators(policies.CREATE, writes=True)
+    @remote(policies.CREATE, for_operators=True, writes=True)
     def create_host(self, context: RequestContext, values: Mapping[str, Any]) -> int:  # noqa: ARG002
         """Enrol a host in a pool.
 
@@ -76,11 +75,11 @@ class HostOperations:
         hosts.check_extra(values.get('extra', {}))
         hosts.check_disabled_reason(values.get('disabled_reason'), values.get('available', True))
         enrolment.check_empty_request(values)
-        with require_services():
+        with errors.require_services():
             conn = self.cloud.service()
             return enrolment.enrol(self.conf, self.database, conn, values, self.pause)
 
-    @remote_for_operators(policies.UPDATE, writes=True)
+    @remote(policies.UPDATE, for_operators=True, writes=True)
     def update_host(
         self,
         context: RequestContext,  # noqa: ARG002
@@ -116,7 +115,7 @@ class HostOperations:
             self.database.write(write_node, host_id, known)
         return host_id
 
-    @remote_for_operators(policies.DELETE)
+    @remote(policies.DELETE, for_operators=True)
     def delete_host(self, context: RequestContext, host_id: int) -> None:  # noqa: ARG002
         """Remove a host from its pool, and return it to ordinary servers.
 
@@ -125,10 +124,10 @@ class HostOperations:
         :raises climate_core.exceptions.HostChanging: it is being emptied for a lease
         """
         host = self.database.read(db.HOSTS.get, host_id)
-        with require_services():
+        with errors.require_services():
             remove_host(self.database, self.cloud.service(), host)
 
-    @remote_for_operators(policies.UPDATE_PROPERTIES)
+    @remote(policies.UPDATE_PROPERTIES, for_operators=True)
     def set_host_property(self, context: RequestContext, name: str, private: bool) -> None:  # noqa: ARG002
         """Set whether users may see an extra property of hosts.
 
@@ -136,7 +135,7 @@ class HostOperations:
         """
         self.database.write(db.HOSTS.set_private, name, private)
 
-    @remote_for_operators(policies.UPDATE_POOLS)
+    @remote(policies.UPDATE_POOLS, for_operators=True)
     def set_host_pool(
         self,
         context: RequestContext,  # noqa: ARG002
@@ -154,7 +153,7 @@ class HostOperations:
         )
         self.database.write(db.set_pool_access, name, access.dump(), values.get('generation'))
 
-    @remote_for_operators(policies.DELETE_POOLS)
+    @remote(policies.DELETE_POOLS, for_operators=True)
     def delete_host_pool(self, context: RequestContext, name: str) -> None:  # noqa: ARG002
         """Delete a pool, and its list of projects.
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import lanes, limits, resource_types
 from climate_core.calendar.model import Demand, Unit
-from climate_core.cloud import errors, flavors
+from climate_core.cloud import errors, servers
 from climate_core.plugins import filters, flavor_demand
 from climate_core.plugins.base import Done, PollAgain
 from climate_hosts import nova
@@ -155,16 +155,16 @@ class CapacityPlugin(ServerCapacityPlugin):
 
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
         with errors.for_user('flavor_id'):
-            flavor = flavors.get(self.cloud.user(context), values['flavor_id'])
+            flavor = servers.get_flavor(self.cloud.user(context), values['flavor_id'])
             if 'extra_specs' not in flavor:
                 # The user may see the flavor, but not these.
-                flavor = flavors.get(self.cloud.service(), values['flavor_id'])
+                flavor = servers.get_flavor(self.cloud.service(), values['flavor_id'])
         demand = flavor_demand.read_demand(flavor)
         return {
             **self._params(values),
             # What a flavor gives cannot be changed, but it can be deleted.
             '_shape': lanes.flavor_shape(flavor),
-            '_sizes': flavors.sizes(flavor),
+            '_sizes': servers.read_flavor_sizes(flavor),
             '_piece': dict(demand.piece),
             '_required': sorted(demand.required),
             '_forbidden': sorted(demand.forbidden),

@@ -23,7 +23,7 @@ from oslo_config import cfg
 from oslo_log import log
 
 from climate_common import dates
-from climate_core.cloud import errors, hypervisors, volumes
+from climate_core.cloud import errors, servers, volumes
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import DATABASE_ERRORS, Database
@@ -112,7 +112,7 @@ class HostPower(PeriodicWorker):
         services: Mapping[str, _Service] | None = None
         able: set[int] = set()
         try:
-            services = hypervisors.list_services(conn)
+            services = servers.list_compute_services(conn)
             self._repair(conn, hosts, services)
             able = self._find_able(conn, hosts, services)
         except errors.EXPECTED as exc:

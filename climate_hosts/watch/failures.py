@@ -28,7 +28,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.transaction import CalendarTransaction
-from climate_core.cloud import Cloud, hypervisors
+from climate_core.cloud import Cloud, servers
 from climate_core.db import calendar as db_calendar
 from climate_core.db import due_events, leases, sql, store
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected, signal
@@ -137,7 +137,7 @@ class HostWatch(PeriodicWorker):
         self._watching = bool(watched)
         if not watched:
             return
-        services = hypervisors.list_services(self._cloud.service())
+        services = servers.list_compute_services(self._cloud.service())
         if not services:
             LOG.warning('Nova names no nova-compute at all; it is not known which hosts failed')
             return

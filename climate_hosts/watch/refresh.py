@@ -14,7 +14,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.cloud import hypervisors
+from climate_core.cloud import servers
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import HostCapacity
 from climate_core.db.engine import Database
@@ -73,7 +73,7 @@ class HostRefresher(PeriodicWorker):
             for host in present.values()
             if 'units' in host.details
         }
-        known = read_nodes(conn, hypervisors.list_all(conn), {**outside, **capacities}, units)
+        known = read_nodes(conn, servers.list_hypervisors(conn), {**outside, **capacities}, units)
         problems: set[str] = set()
         for host in present.values():
             if self.stopping:
@@ -150,7 +150,7 @@ def read_nodes(
     :param listed: hypervisors as Nova lists them
     :param capacities: what Placement has of hosts with lanes; other nodes are left out
     """
-    services = hypervisors.list_services(conn)
+    services = servers.list_compute_services(conn)
     aggregates = nova.list_aggregates(conn)
     return {
         node['id']: nodes.describe_node(

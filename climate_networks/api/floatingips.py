@@ -8,8 +8,7 @@ import webob
 
 from climate_common import resource_types
 from climate_core.api.registered_units import UnitCalls
-from climate_core.api.request import Backend, Request, answer
-from climate_core.api.routing import Route, Table
+from climate_core.api.request import Backend, Request, Route, Table, answer
 from climate_core.api.schemas import common
 from climate_core.lease import views
 from climate_networks import db

@@ -10,8 +10,7 @@ from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.api import registered_units
 from climate_core.api.registered_units import UnitCalls
-from climate_core.api.request import Backend, Request, answer
-from climate_core.api.routing import Route, Table
+from climate_core.api.request import Backend, Request, Route, Table, answer
 from climate_core.api.schemas import common
 from climate_core.lease import views
 from climate_networks import db

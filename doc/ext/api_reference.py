@@ -14,7 +14,8 @@ from schema_tables import about, kind, rows, table
 from sphinx.application import Sphinx
 from sphinx.util.nodes import nested_parse_with_titles
 
-from climate_core.api import openapi, routes
+from climate_core.api import routes
+from climate_core.api.handlers import service
 
 
 class Routes(Directive):
@@ -41,7 +42,7 @@ def _path(path: str) -> Iterator[str]:
         policy = f'``{route.policy}``' if route.policy else 'none; no token is needed'
         success = ', '.join(map(str, (route.status, *route.also)))
         yield from (f':Success: {success}', f':Policy: {policy}')
-        failures = ', '.join(map(str, openapi.error_statuses(path, method, route)))
+        failures = ', '.join(map(str, service.error_statuses(path, method, route)))
         yield from ((f':Errors: {failures}', '') if failures else ('',))
         yield from _parameters('Query', route.query)
         yield from _parameters('Header', route.headers)

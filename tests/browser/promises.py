@@ -4,7 +4,7 @@
 import datetime
 from typing import Any
 
-from tests.cloud.people import Person, wait_for
+from tests.cloud.people import Person
 
 NOW = 'now'
 
@@ -29,14 +29,6 @@ class Promises:
         wanted = {'resource_type': 'physical:host', 'min': hosts, 'max': hosts}
         lease = self._leases.create(name, start=start, end=end, reservations=[wanted])
         return self.person.wait_lease(lease.id, 'ACTIVE') if start == NOW else lease
-
-    def make_ready(self, name: str, end: datetime.datetime) -> None:
-        """Make a lease of one host that waits for its user to start it."""
-        wanted = {'resource_type': 'physical:host', 'min': 1, 'max': 1}
-        made = self._leases.create(
-            name, start=NOW, end=end, start_policy='manual', reservations=[wanted]
-        )
-        wait_for(lambda: self._leases.get(made.id).waits_for_user, f'{name} ready')
 
     def queue(self, name: str, start: datetime.datetime, end: datetime.datetime) -> None:
         """Make a lease of one host that waits until there is enough."""

@@ -102,38 +102,6 @@ def test_gap_leads_to_the_form_of_a_lease(
         expect(field).to_have_value(f'{time:%Y-%m-%d %H:%M}')
 
 
-def test_rows_are_resources_if_they_are_chosen(
-    show: Show, member: Person, promises: Promises
-) -> None:
-    promises.make('load test', after(hours=1), after(hours=30), hosts=2)
-    horizon = show(member, CALENDAR)
-    horizon.page.get_by_label('Rows').select_option('Resources')
-    horizon.button('Show').click()
-    expect(horizon.page).to_have_url(re.compile('group_by=resource'))
-    expect(horizon.page.get_by_label('Rows')).to_have_value('resource')
-    expect(horizon.bar('load test').first).to_be_visible()
-
-
-def test_time_is_moved_and_the_filter_stays(
-    show: Show, member: Person, promises: Promises
-) -> None:
-    promises.make('nightly build', after(days=10), after(days=11))
-    promises.make('load test', after(days=10), after(days=11))
-    horizon = show(member, CALENDAR)
-    expect(horizon.bar('nightly build')).to_have_count(0)
-    horizon.page.get_by_label('Filter').fill('nightly')
-    horizon.button('Show').click()
-    expect(horizon.page).to_have_url(re.compile('q=nightly'))
-    horizon.link('Later').click()
-    expect(horizon.bar('nightly build')).to_be_visible()
-    expect(horizon.bar('load test')).to_have_count(0)
-    horizon.link('28d').click()
-    expect(horizon.page.get_by_label('Filter')).to_have_value('nightly')
-    expect(horizon.bar('nightly build')).to_be_visible()
-    horizon.link('Now').click()
-    expect(horizon.page.locator('.climate-now').last).to_be_visible()
-
-
 def test_times_are_in_the_zone_of_the_user(show: Show, member: Person, promises: Promises) -> None:
     promises.make('nightly build', after(hours=1), after(hours=5))
     elsewhere, horizon = show(member), show(member)

@@ -48,18 +48,6 @@ def test_lease_is_checked_created_and_seen_to_start(
     assert promises.named('nightly build').status == 'ACTIVE'
 
 
-def test_limits_stand_beside_the_form_by_their_names(
-    show: Show, member: Person, promises: Promises
-) -> None:
-    promises.make('nightly build', after(hours=1), after(hours=2))
-    limits = show(member, CREATE).page.locator('.climate-limits')
-    for name in ('Leases', 'Servers', 'Memory (MB)', 'Size of volumes (GB)', 'Hosts'):
-        expect(limits.get_by_role('rowheader', name=name, exact=True)).to_be_visible()
-    expect(limits).not_to_contain_text('_')
-    row = limits.get_by_role('row').filter(has_text='Hosts')
-    expect(row.get_by_role('cell').first).to_have_text('1')
-
-
 def test_lease_is_extended_until_that_is_refused(
     show: Show, member: Person, promises: Promises, others: Promises
 ) -> None:
@@ -97,18 +85,6 @@ def test_lease_is_found_by_its_name_and_shortened(
     assert (lease.end_date - earlier).total_seconds() == 3600
     search(horizon, '')
     expect(horizon.row('load test')).to_be_visible()
-
-
-def test_lease_that_waits_for_its_user_is_started(
-    show: Show, member: Person, promises: Promises
-) -> None:
-    promises.make_ready('nightly build', after(hours=2))
-    horizon = show(member, LEASES)
-    row = horizon.row('nightly build')
-    expect(row).to_contain_text('waits until you start it')
-    row.get_by_role('button', name='Start Lease').click()
-    expect(row).to_contain_text('Active')
-    expect(row.get_by_role('button', name='Start Lease')).to_have_count(0)
 
 
 def test_lease_is_ended_and_its_bar_is_hollow_then(

@@ -11,7 +11,7 @@ from tests.browser.conftest import PROJECT
 from tests.browser.horizon import HOST_CALENDAR, HOSTS, QUEUE, USAGE, Show
 from tests.browser.promises import NOW, Promises, after
 from tests.cloud.people import Person
-from tests.cloud.pooling import enrol, enrolled
+from tests.cloud.pooling import enrolled
 
 
 @pytest.fixture
@@ -24,18 +24,6 @@ def serviced(
         yield host.hypervisor_hostname
     finally:
         admin.client.hosts.update(host.id, disabled=False)
-
-
-@pytest.fixture
-def withdrawn(
-    admin: Person, pool: tuple[str, ...], promises: Promises, others: Promises
-) -> Iterator[str]:
-    """Return a host of the pool that no lease has; it is in the pool again afterwards."""
-    name = pool[1]
-    try:
-        yield name
-    finally:
-        enrol(admin, name)
 
 
 def test_calendar_of_hosts_shows_the_leases_of_all_projects(
@@ -79,23 +67,6 @@ def test_host_in_maintenance_is_shown_with_its_reason(
     row.get_by_role('button', name='End Maintenance').click()
     expect(row).not_to_contain_text('new memory')
     expect(row).to_contain_text('Yes')
-
-
-def test_host_is_removed_enrolled_and_kept_on(show: Show, admin: Person, withdrawn: str) -> None:
-    horizon = show(admin, HOSTS)
-    row = horizon.row(withdrawn)
-    horizon.act(row, 'Remove Host')
-    horizon.confirm('Remove Host')
-    expect(horizon.told()).to_contain_text('Removed Host')
-    expect(row).to_have_count(0)
-    horizon.link('Enrol Host').click()
-    horizon.window().get_by_label('Host', exact=True).fill(withdrawn)
-    horizon.window().get_by_role('button', name='Enrol Host').click()
-    expect(row).to_contain_text('default')
-    horizon.act(row, 'Keep On')
-    expect(row).to_contain_text('On, is kept on')
-    horizon.act(row, 'Let Sleep')
-    expect(row).not_to_contain_text('is kept on')
 
 
 def test_waiting_lease_gets_another_priority(

@@ -9,7 +9,7 @@ import pytest
 from keystoneauth1 import session as ks_session
 from keystoneauth1.identity import v3
 
-from climate_core.api.auth import is_own_token
+from climate_core.api.policy import is_own_token
 from climateclient.client import Client
 from tests.cloud.people import REGION, Person, at
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from climate_common import lanes, resource_types
+from climate_core.api import reservations as reservation_schemas
 from climate_core.api import validation
-from climate_core.api.schemas import reservations as reservation_schemas
 from climate_core.cloud import placement
 from climate_core.context import RequestContext
 from climate_core.db import reservations

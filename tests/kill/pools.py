@@ -9,7 +9,6 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.db import sql, tables
 from climate_core.db.engine import Clock
-from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading
@@ -40,7 +39,7 @@ class Pool:
             stage.database,
             clock,
             plugins,
-            AllocationService(calendar, plugins),
+            calendar,
             Trusts(cloud),
             cloud,
         )

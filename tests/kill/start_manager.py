@@ -30,7 +30,6 @@ from climate_core.db.engine import Clock, Database
 from climate_core.delivery import webhooks
 from climate_core.engine import start_preparation
 from climate_core.operations import shrink
-from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading, prebuilt_plugin, provisioned_plugin, step_context
@@ -247,7 +246,7 @@ def create_at_once(
     All of them come while the first one is about to commit.
     """
     context, operations = _of_alice(config, log, token)
-    groups = operations.creator.transaction
+    groups = operations.creator
     come = threading.Event()
 
     class WaitingHook(Hook):
@@ -292,7 +291,7 @@ def _of_alice(
         database,
         Clock(database),
         plugins,
-        AllocationService(Calendar(database), plugins),
+        Calendar(database),
         Trusts(cloud),
         cloud,
     )

@@ -3,7 +3,7 @@
 
 import pytest
 
-from climate_core.cloud import hypervisors
+from climate_core.cloud import servers
 from climate_hosts import placement
 from climate_hosts.power.states import DISABLED_REASON, PowerState
 from tests.kill.deaths import WRITE, check_no_error, check_told_once, die
@@ -35,7 +35,7 @@ class SleepingPool(Pool):
 
     def service(self):
         """Return the status of the nova-compute, and why it is so."""
-        found = hypervisors.list_services(self.conn)['cn1']
+        found = servers.list_compute_services(self.conn)['cn1']
         return found['status'], found['disabled_reason']
 
     def consumers(self):

@@ -9,6 +9,7 @@ import pytest
 
 from climate_core.lease import changes, model
 from climate_core.lease.events import preparation, schedule
+from climate_core.lease.request import RequestRules
 from climate_core.plugins.stack_templates import UNFILLED
 from tests.kill.deaths import EVENT, check_no_error
 from tests.support.databases import ENGINES
@@ -102,7 +103,7 @@ def test_a_placeholder_that_nobody_asks_for_again(stage):
 
 
 def move_start(stage, lease, date):
-    rules = changes.UpdateRules()
+    rules = RequestRules(late_start_seconds=0)
     leases.change(
         stage.database,
         lease.id,

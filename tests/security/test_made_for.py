@@ -7,7 +7,7 @@ import uuid
 import pytest
 
 from climate_core import exceptions
-from climate_core.api import auth
+from climate_core.api import policy
 from climate_core.lease import model, transitions
 from tests.support.created import get_id
 from tests.support.fakes import flavors, nova
@@ -123,8 +123,8 @@ def test_late_answer_of_nova_does_not_replace_what_is_recorded(made):
 
 def test_token_says_by_which_trust_it_was_issued():
     trust = {'id': 'trust', 'trustee_user': {'id': 'climate'}}
-    request = auth.webob.Request.blank('/', headers={'X-User-Id': 'alice'})
+    request = policy.webob.Request.blank('/', headers={'X-User-Id': 'alice'})
     request.environ['keystone.token_info'] = {'token': {'OS-TRUST:trust': trust}}
-    assert auth._context(request).trust_id == 'trust'
+    assert policy._context(request).trust_id == 'trust'
     request.environ['keystone.token_info'] = {'token': {}}
-    assert auth._context(request).trust_id is None
+    assert policy._context(request).trust_id is None

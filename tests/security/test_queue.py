@@ -9,16 +9,14 @@ import pytest
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.calendar import calendar, search
+from climate_core.calendar import calendar, search, windows
 from climate_core.calendar.model import Demand
 from climate_core.calendar.search import JointSearch
 from climate_core.cloud import servers
 from climate_core.db import leases
 from climate_core.lease.model import Lease, Reservation
-from climate_core.operations import pool_forecast
-from climate_core.operations.preemption import servers as servers_preemption
-from climate_core.operations.preemption.leases import Preemption
-from climate_core.operations.queue import wait_queue
+from climate_core.operations import pool_forecast, server_preemption, wait_queue
+from climate_core.operations.preemption import Preemption
 from climate_core.plugins.forecast import FutureDemand
 from climate_core.plugins.server_placement import RunningServer, TargetHost
 from tests.security.cost import bounded
@@ -121,7 +119,7 @@ def wait_for_room(house: House, count: int, **values: Any) -> str:
 
 
 def test_lease_above_the_limits_keeps_no_room_from_other_projects(house: House) -> None:
-    house.world.operations.quota.most = quotas.Keystone(reserved_vcpus=SIZE - 1)
+    house.world.operations.quota.project_limits = quotas.Keystone(reserved_vcpus=SIZE - 1)
     first = house.lease(SIZE - 1, project=OTHER)
     house.settle(1)
     mine = wait_for_room(house, SIZE - 1)
@@ -136,7 +134,7 @@ def test_lease_above_the_limits_keeps_no_room_from_other_projects(house: House) 
 
 
 def test_no_lease_gives_way_to_one_above_the_limits(house: House) -> None:
-    house.world.operations.quota.most = quotas.Keystone(reserved_vcpus=SIZE - 1)
+    house.world.operations.quota.project_limits = quotas.Keystone(reserved_vcpus=SIZE - 1)
     others = house.lease(SIZE - 1, preemptible=True, project=OTHER)
     house.settle(1)
     mine = wait_for_room(house, SIZE - 1)
@@ -162,7 +160,7 @@ def test_planned_servers_keep_no_other_project_from_preempting(
     monkeypatch.setattr(
         pool_forecast, 'read_future_demands', lambda *args: {**planned, **read(*args)}
     )
-    monkeypatch.setattr(servers_preemption, 'CommonHostCapacity', Zones)
+    monkeypatch.setattr(server_preemption, 'CommonHostCapacity', Zones)
     mine = [house.lease(1, preemptible=True) for _ in range(SIZE)]
     house.settle(1)
     other = house.lease(2, project=OTHER)
@@ -193,7 +191,7 @@ def test_servers_with_volumes_keep_no_other_project_from_preempting(
     (movable,) = house.world.lease(mine).live
     monkeypatch.setattr(servers, 'get', show)
     monkeypatch.setattr(search, 'choose_fewest_preempted', count)
-    monkeypatch.setattr(servers_preemption, '_MAX_SERVERS_CHECKED', size - 2)
+    monkeypatch.setattr(server_preemption, '_MAX_SERVERS_CHECKED', size - 2)
     other = house.lease(1, project='project3')
     house.settle()
     assert house.status(mine, other) == ['WAITING', 'ACTIVE']

@@ -10,9 +10,8 @@ from cryptography.fernet import Fernet
 
 from climate_common import limits, sealing
 from climate_core import exceptions, notifications
-from climate_core.api import validation
+from climate_core.api import reservations, validation
 from climate_core.api.schemas import leases as lease_schemas
-from climate_core.api.schemas import reservations as schemas
 from climate_core.cloud import errors, services
 from climate_core.db import history, leases
 from climate_core.lease import request as lease_request
@@ -40,7 +39,7 @@ def made(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Templated]:
     with cloud_server.running(tmp_path / 'journal') as fake:
         leased = Templated(FakeStacks(fake))
         flavor = flavors.add(leased.stacks.state, id='small')
-        monkeypatch.setattr('climate_core.cloud.flavors.get', lambda *_: flavor)
+        monkeypatch.setattr('climate_core.cloud.servers.get_flavor', lambda *_: flavor)
         yield leased
         leased.database.dispose()
 
@@ -318,7 +317,7 @@ def check(item: Mapping[str, Any]) -> None:
     """Check a reservation with the schema of its plugin, as the API does."""
     plugin = {each.resource_type: each for each in (ServerPlugin, VolumePlugin)}
     of_type = plugin[item['resource_type']]
-    validation.check(item, schemas.of_plugin(of_type))
+    validation.check(item, reservations.of_plugin(of_type))
 
 
 @pytest.mark.parametrize(

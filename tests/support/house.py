@@ -11,8 +11,7 @@ from climate_core import exceptions
 from climate_core.cloud import servers
 from climate_core.context import RequestContext
 from climate_core.lease import model
-from climate_core.operations import pool_forecast
-from climate_core.operations.preemption import servers as servers_preemption
+from climate_core.operations import pool_forecast, server_preemption
 from climate_core.plugins import provisioned_plugin
 from climate_core.plugins.base import PollAgain, Preemptible, ReservedResource, Specified
 from climate_core.plugins.forecast import Nouns
@@ -147,7 +146,7 @@ class House:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         patch.setitem(pool_forecast._CAPACITY_READERS, SERVER, Hall)  # type: ignore[arg-type]
-        patch.setattr(servers_preemption, 'CommonHostCapacity', Hall)
+        patch.setattr(server_preemption, 'CommonHostCapacity', Hall)
         shown = {'status': 'ACTIVE'}
         patch.setattr(servers, 'get', lambda _conn, _server_id: shown)
         self.time = Time()

@@ -9,7 +9,6 @@ from climate_core.context import RequestContext
 from climate_core.db import tables
 from climate_core.db import usage as db
 from climate_core.lease import limits, model
-from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.base import ReservedResource, ResourcePlugin
 from tests.support.world import TYPE, Things, World
@@ -39,12 +38,12 @@ class Keystone:
         self.remembered: dict[str, int] | None = None
         self.asked: list[str] = []
 
-    def of(self, project_id: str) -> dict[str, int]:
+    def read_limits(self, project_id: str) -> dict[str, int]:
         self.asked.append(project_id)
         return self.most
 
     def recent(self, project_id: str) -> dict[str, int]:
-        return self.of(project_id) if self.remembered is None else self.remembered
+        return self.read_limits(project_id) if self.remembered is None else self.remembered
 
 
 class Judge:
@@ -70,21 +69,20 @@ class Judge:
 def limit(world: World, **most: int) -> Keystone:
     """Turn the limits on."""
     keystone = Keystone(**most)
-    world.operations.quota.most = keystone
+    world.operations.quota.project_limits = keystone
     replace_plugins(world, {TYPE: Servers()})
     return keystone
 
 
 def replace_plugins(world: World, plugins: Mapping[str, ResourcePlugin]) -> None:
     """Have the operations use other plugins than the engine."""
-    services = dataclasses.replace(
-        world.operations.services,
-        plugins=plugins,
-        allocation_service=AllocationService(world.calendar, plugins),
-    )
+    services = dataclasses.replace(world.operations.services, plugins=plugins)
     before = world.operations.quota
     world.operations = LeaseOperations(services)
-    world.operations.quota.most, world.operations.quota.external = before.most, before.external
+    world.operations.quota.project_limits, world.operations.quota.external = (
+        before.project_limits,
+        before.external,
+    )
 
 
 def judge(world: World) -> Judge:

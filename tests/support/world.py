@@ -23,7 +23,6 @@ from climate_core.delivery import publisher
 from climate_core.engine.allocation_release import AllocationReleaser
 from climate_core.engine.claims import Claims
 from climate_core.lease import model
-from climate_core.operations.allocation_service import AllocationService
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins.base import FastStarting, PollAgain, ReservedResource, ResourcePlugin
@@ -172,7 +171,7 @@ class World:
             self.database,
             self.clock,
             self.plugins,
-            AllocationService(self.calendar, self.plugins),
+            self.calendar,
             self.trusts,
             None,
         )

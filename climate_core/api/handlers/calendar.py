@@ -11,8 +11,7 @@ from sqlalchemy import orm
 
 from climate_common import dates, limits, resource_types
 from climate_core import exceptions, policies
-from climate_core.api import blazar, policy, validation
-from climate_core.api.handlers import reservations
+from climate_core.api import policy, reservations, validation
 from climate_core.api.request import (
     Backend,
     Request,
@@ -276,7 +275,7 @@ def get_availability(backend: Backend, request: Request) -> webob.Response:
     validation.check(listed, schema.QUERIED_RESERVATIONS, 'reservations')
     values['reservations'] = [
         _check_queried(backend, reservation, f'reservations[{number}]')
-        for number, reservation in enumerate(blazar.convert_reservations(listed))
+        for number, reservation in enumerate(reservations.convert_reservations(listed))
     ]
     with backend.reserving.turn(context, values):
         return answer(200, {'windows': backend.manager.find_windows(context, values)})

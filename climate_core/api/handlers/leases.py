@@ -12,8 +12,7 @@ import webob
 
 from climate_common import dates, limits
 from climate_core import exceptions, policies
-from climate_core.api import blazar, policy, registered_units, validation
-from climate_core.api.handlers import reservations
+from climate_core.api import policy, registered_units, reservations, validation
 from climate_core.api.request import (
     Backend,
     Request,
@@ -35,7 +34,7 @@ from climate_core.lease import request as lease_request
 from climate_core.lease import states, views
 from climate_core.lease.history import HistoryEntry
 from climate_core.lease.model import Lease
-from climate_core.operations import lease_kinds
+from climate_core.operations import draft
 
 _DATES = ('start_date', 'end_date', 'before_end_date')
 
@@ -145,7 +144,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
         values['reservations'] = listed
     best_effort = values.get('kind') == states.LeaseKind.BEST_EFFORT
     # For other types the manager rejects the kind, also for administrators.
-    if best_effort and lease_kinds.may_be_best_effort([each['resource_type'] for each in listed]):
+    if best_effort and draft.may_be_best_effort([each['resource_type'] for each in listed]):
         policy.authorize(backend.enforcer, context, policies.EVACUATE_HOSTS, target, 'kind')
     with backend.reserving.turn(context, values):
         if request.parameters.get('dry_run'):
@@ -300,7 +299,7 @@ def _normal(values: Mapping[str, Any]) -> dict[str, Any]:
     if 'id' in normal:
         normal['id'] = normal['id'].lower()
     if 'reservations' in normal:
-        normal['reservations'] = blazar.convert_reservations(normal['reservations'])
+        normal['reservations'] = reservations.convert_reservations(normal['reservations'])
     if 'events' in normal:
         normal['events'] = [
             {'event_type': event['event_type'], 'time': event.get('time', event.get('event_date'))}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests for the usage and the limits of projects."""
+"""Usage and limits of projects: the schemas and the calls."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -7,13 +7,13 @@ from typing import Any, Final
 import webob
 from sqlalchemy import orm
 
-from climate_common import dates
+from climate_common import dates, resource_types
 from climate_core import exceptions, policies
 from climate_core.api import policy
 from climate_core.api.request import Backend, Request, answer
+from climate_core.api.schemas import common
 from climate_core.db import sql
 from climate_core.db import usage as db
-from climate_core.db import usage as limits_db
 from climate_core.db.usage import Span
 from climate_core.delivery import usage
 from climate_core.lease import limits
@@ -24,6 +24,82 @@ _BACK, _AHEAD = 4 * usage.WEEK, 8 * usage.WEEK
 _LONGEST: Final = 53 * usage.WEEK
 #: Maximum number of weeks, counted by project.
 MAX_PLANNED_WEEKS: Final = 20_000
+
+
+def _hours(about: str) -> dict[str, Any]:
+    each: dict[str, Any] = {'type': 'number', 'minimum': 0}
+    schema = common.closed(
+        dict.fromkeys(resource_types.UNIT_HOURS, each), tuple(resource_types.UNIT_HOURS)
+    )
+    return {**schema, 'description': about}
+
+
+SHOWN: dict[str, Any] = common.closed(
+    {
+        'project_id': {'type': 'string'},
+        'start': common.ANSWERED_DATE,
+        'end': {
+            **common.ANSWERED_DATE,
+            'description': 'Not later than now, but with ``planned``. '
+            + common.ANSWERED_DATE['description'],
+        },
+        'leases': {
+            'type': 'integer',
+            'minimum': 0,
+            'description': 'How many leases had, or have, something reserved in the period, '
+            'or gave it up to other leases.',
+        },
+        'reserved': _hours('From the making of each reservation until it is freed.'),
+        'used': _hours('From the waking of each resource until it is freed.'),
+        'preempted': _hours(
+            'What preemptible leases gave up, from then on until they had it again, or their end. '
+            'It is not in ``reserved`` and ``used``.'
+        ),
+        'planned': _hours(
+            'What is held or promised from now on, until the end of each reservation; only with '
+            '``planned``.'
+        ),
+    },
+    ('project_id', 'start', 'end', 'leases', 'reserved', 'used', 'preempted'),
+)
+MANY: dict[str, Any] = common.envelope('usage', {'type': 'array', 'items': SHOWN})
+QUERY: dict[str, dict[str, Any]] = {
+    'start': {
+        **common.DATE,
+        'description': 'When the period starts; without it, with the month, or with ``planned`` '
+        '4 weeks before the present one. ' + common.DATE['description'],
+    },
+    'end': {
+        **common.DATE,
+        'description': 'When the period ends; without it, now, or with ``planned`` 8 weeks after '
+        'the present one begins. ' + common.DATE['description'],
+    },
+    'planned': {
+        'type': 'boolean',
+        'description': 'true: by week, from Monday in UTC, and project, with what is still to '
+        'come of leases that are promised; 371 days at most.',
+    },
+    'project_id': {
+        **common.TEXT,
+        'description': 'Only this project. Without it: all of them for whom the policy '
+        '``climate:usage:get_all`` allows it, and the own one for everybody else.',
+    },
+}
+_LIMIT: dict[str, Any] = common.closed(
+    {
+        'limit': {'type': 'integer', 'minimum': -1, 'description': '-1: there is no limit.'},
+        'used': {'type': 'integer', 'minimum': 0, 'description': 'What the live leases hold.'},
+    },
+    ('limit', 'used'),
+)
+_LIMITS: dict[str, Any] = common.closed(dict.fromkeys(limits.NAMES, _LIMIT), limits.NAMES)
+LIMITS: dict[str, Any] = common.envelope('limits', _LIMITS)
+LIMITS_QUERY: dict[str, dict[str, Any]] = {
+    'project_id': {
+        **common.TEXT,
+        'description': 'The limits of this project. Without it: of the own one.',
+    },
+}
 
 
 def get(backend: Backend, request: Request) -> webob.Response:
@@ -151,8 +227,8 @@ def get_limits(backend: Backend, request: Request) -> webob.Response:
         raise exceptions.BadRequest(
             'project_id: must be given, since the token has no project.', 'project_id'
         )
-    most = backend.limits.of(project_id) or {}
-    used = backend.database.read(limits_db.count_used, project_id)
+    most = backend.limits.read_limits(project_id) or {}
+    used = backend.database.read(db.count_used, project_id)
     shown = {
         name: {'limit': most.get(name, limits.UNLIMITED), 'used': used[name]}
         for name in limits.NAMES

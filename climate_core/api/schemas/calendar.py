@@ -4,7 +4,8 @@
 from typing import Any, Final
 
 from climate_common import dates, limits, resource_types
-from climate_core.api.schemas import common, reservations
+from climate_core.api import reservations
+from climate_core.api.schemas import common
 from climate_core.db import timeline_rows
 from climate_core.lease import states
 

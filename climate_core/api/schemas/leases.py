@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from climate_common import lease_fields, limits
 from climate_common.lease_fields import Field
-from climate_core.api.schemas import common, reservations
+from climate_core.api import reservations
+from climate_core.api.schemas import common
 from climate_core.db import listing
 from climate_core.lease import events, history, states
 

@@ -12,7 +12,7 @@ from climate_core import conf as configuration
 from climate_core import exceptions, packages
 from climate_core.api import app
 from climate_core.cloud import errors
-from climate_core.cmd import startup_errors
+from climate_core.cmd import console
 from climate_core.cmd.manage import database, repair, serve
 from climate_core.db import migration
 from climate_core.db.engine import DATABASE_ERRORS, Stale
@@ -38,11 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     :param argv: the command line without the program's name
     :returns: the exit status: 0, or 1 with a sentence on standard error; commands that look for
-        something have that of :mod:`climate_core.cmd.manage.command_line`
+        something have that of :mod:`climate_core.cmd.console`
     :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
     words = sys.argv[1:] if argv is None else argv
-    with startup_errors.exit_if_invalid('climate-manage'):
+    with console.exit_if_invalid('climate-manage'):
         conf = configuration.load(words, cli=[command()])
     # Standard output is for the answers. The steps of Alembic are not logged.
     conf.set_default('use_stderr', True)
@@ -51,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(conf.command.run(conf))
     except _EXPECTED as exc:
-        print(f'climate-manage: {startup_errors.describe_error(conf, exc)}', file=sys.stderr)
+        print(f'climate-manage: {console.describe_error(conf, exc)}', file=sys.stderr)
         # Commands that look for something exit with 1 if they found it.
         return getattr(conf.command, 'trouble', 1)
 

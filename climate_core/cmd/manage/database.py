@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from climate_common import dates
-from climate_core.cmd.manage import command_line
+from climate_core.cmd import console
 from climate_core.conf import secrets
 from climate_core.db import migration, sql, store
 from climate_core.db import secrets as db_secrets
@@ -132,7 +132,7 @@ def add_secrets_commands(subparsers: Any) -> None:
         'exit status: 0 the first key opens all, 1 some need another key or are in plain text, '
         '2 the database cannot be read'
     )
-    parser.set_defaults(run=_check_secrets, trouble=command_line.NOT_CHECKED)
+    parser.set_defaults(run=_check_secrets, trouble=console.NOT_CHECKED)
     parser = subparsers.add_parser(
         'rotate',
         help='seal with the first key what another key sealed, and what is in plain text; it can '
@@ -151,7 +151,7 @@ def _check_secrets(conf: cfg.ConfigOpts) -> int:
     for (name, key), count in sorted(found.items(), key=str):
         print(f'{name}: {count} {_describe_key(key)}')
     print(f'{sum(found.values())} secrets, {len(keys)} keys')
-    return command_line.exit_status(any(key != 1 for _, key in found))
+    return console.exit_status(any(key != 1 for _, key in found))
 
 
 def _describe_key(key: db_secrets.Key) -> str:
@@ -172,4 +172,4 @@ def _rotate_secrets(conf: cfg.ConfigOpts) -> int:
             print(f'{done} rows are sealed with the first key', flush=True)
     database.dispose()
     print(f'{done} rows are sealed with the first key, {left} are left')
-    return command_line.exit_status(left)
+    return console.exit_status(left)

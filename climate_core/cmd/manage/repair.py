@@ -9,20 +9,25 @@ import argparse
 import dataclasses
 import datetime
 import getpass
+import json
+import math
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import oslo_messaging as messaging
+import prettytable
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core import packages
+from climate_core import exceptions, packages
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
-from climate_core.cmd.manage import command_line
+from climate_core.cmd import console
 from climate_core.context import RequestContext, RpcSerializer
-from climate_core.db import migration, monitoring, sql
+from climate_core.db import leases, migration, monitoring, sql
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import LeaseManaged, ResourcePlugin
@@ -45,8 +50,8 @@ def add_lease_commands(subparsers: Any) -> None:
         'ERROR for long, and what is left of leases that are over.',
     )
     add_thresholds(parser)
-    command_line.add_lease_option(parser)
-    command_line.add_format_option(parser)
+    _add_lease_option(parser)
+    _add_format_option(parser)
     parser.set_defaults(run=_list_stuck)
 
 
@@ -54,20 +59,20 @@ def add_thresholds(parser: argparse.ArgumentParser) -> None:
     """Add the options for when a lease or an event counts as stuck."""
     parser.add_argument(
         '--attempts',
-        type=command_line.parse_count,
+        type=_parse_count,
         default=_DEFAULT_THRESHOLDS.attempts,
         help='failed attempts from which an event is listed (%(default)s)',
     )
     parser.add_argument(
         '--older',
-        type=command_line.parse_seconds,
+        type=_parse_seconds,
         default=_DEFAULT_THRESHOLDS.seconds,
         metavar='SECONDS',
         help='how long something may fail, or be what it should not stay (%(default)g)',
     )
     parser.add_argument(
         '--grace',
-        type=command_line.parse_seconds,
+        type=_parse_seconds,
         default=_DEFAULT_THRESHOLDS.grace,
         metavar='SECONDS',
         help='how long something due may wait for a manager (%(default)g)',
@@ -83,11 +88,11 @@ def _list_stuck(conf: cfg.ConfigOpts) -> int:
     migration.check(conf)
     database = Database(conf)
     options = conf.command
-    command_line.check_lease_exists(database, options.lease)
+    _check_lease_exists(database, options.lease)
     rows = database.read(monitoring.find_stuck, read_thresholds(options), options.lease)
-    command_line.print_rows(rows, _STUCK_COLUMNS, options.format)
+    _print_rows(rows, _STUCK_COLUMNS, options.format)
     database.dispose()
-    return command_line.exit_status(rows)
+    return console.exit_status(rows)
 
 
 #: Seconds for which a resource without a lease is not deleted: a boot may take that long.
@@ -129,7 +134,7 @@ def add_repair_commands(subparsers: Any) -> None:
         description='Compare the leases with the cloud. A resource that was made a moment ago '
         'may still get its lease: look at its age.',
     )
-    command_line.add_format_option(parser)
+    _add_format_option(parser)
     parser.set_defaults(run=_list_orphans)
     _add_repair(subparsers)
 
@@ -145,11 +150,11 @@ def _add_repair(subparsers: Any) -> None:
         'history.',
     )
     parser.add_argument('--yes', action='store_true', help='do it')
-    command_line.add_lease_option(parser)
+    _add_lease_option(parser)
     add_thresholds(parser)
     parser.add_argument(
         '--safe',
-        type=command_line.parse_seconds,
+        type=_parse_seconds,
         default=SAFE_SECONDS,
         metavar='SECONDS',
         help='leave resources without a lease that changed since (%(default)g)',
@@ -161,7 +166,7 @@ def _add_repair(subparsers: Any) -> None:
         'installation has the same service user; takes '
         f'{operator_repair.TRUST_PAUSE_SECONDS:.0f} seconds more',
     )
-    command_line.add_format_option(parser)
+    _add_format_option(parser)
     parser.epilog = (
         'exit status: 0 nothing is wrong, or all of it was repaired; 1 something is left; '
         '2 it could not be looked for'
@@ -182,9 +187,9 @@ def _list_orphans(conf: cfg.ConfigOpts) -> int:
         for package in packages.list_packages()
         for kind, resource_id, reason in package.find_orphans(database, cloud, unseen)
     ]
-    command_line.print_rows(rows, _ORPHAN_COLUMNS, conf.command.format, unseen)
+    _print_rows(rows, _ORPHAN_COLUMNS, conf.command.format, unseen)
     database.dispose()
-    return command_line.exit_status(rows, unseen)
+    return console.exit_status(rows, unseen)
 
 
 def _find_orphans(
@@ -203,7 +208,7 @@ def _find_orphans(
 def _repair(conf: cfg.ConfigOpts) -> int:
     database, cloud, plugins = _connect(conf)
     options = conf.command
-    command_line.check_lease_exists(database, options.lease)
+    _check_lease_exists(database, options.lease)
     work = operator_repair.OperatorRepair(database, plugins, options.yes, getpass.getuser())
     now = database.read(sql.read_time)
     repaired = [
@@ -216,7 +221,7 @@ def _repair(conf: cfg.ConfigOpts) -> int:
             repaired += package.repair(database, cloud, options.yes, work.unseen)
         if options.trusts:
             repaired += work.trusts(Trusts(cloud), time.sleep)
-    command_line.print_rows(repaired, _REPAIRED_COLUMNS, options.format, work.unseen)
+    _print_rows(repaired, _REPAIRED_COLUMNS, options.format, work.unseen)
     if any(row.done for row in repaired):
         _notify_managers(conf)
         if any(row.done and row.action in operator_repair.REMEDIES.values() for row in repaired):
@@ -224,7 +229,7 @@ def _repair(conf: cfg.ConfigOpts) -> int:
     elif any(row.action for row in repaired) and not options.yes:
         _print_hint('Nothing was done: say --yes to do it.', options.format)
     database.dispose()
-    return command_line.exit_status(any(not row.done for row in repaired), work.unseen)
+    return console.exit_status(any(not row.done for row in repaired), work.unseen)
 
 
 def _print_hint(text: str, form: str) -> None:
@@ -249,3 +254,80 @@ def _notify_managers(conf: cfg.ConfigOpts) -> None:
         client.prepare(retry=1).cast(RequestContext(overwrite=False), 'nudge')
     except messaging.MessagingException as exc:
         LOG.warning('Could not notify the managers; they find the work when they poll: %s', exc)
+
+
+def _parse_seconds(text: str) -> float:
+    """Parse a number of seconds, 0 or more.
+
+    :raises argparse.ArgumentTypeError: it is not such a number
+    """
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f'must be a number of seconds, 0 or more, not {text!r}')
+    return value
+
+
+def _parse_count(text: str) -> int:
+    """Parse a whole number, 1 or more.
+
+    :raises argparse.ArgumentTypeError: it is not such a number
+    """
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f'must be a number from 1 on, not {text!r}')
+    return int(text)
+
+
+def _add_lease_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option that restricts a command to one lease."""
+    parser.add_argument('--lease', metavar='ID', help='only this lease')
+
+
+def _check_lease_exists(database: Database, lease_id: str | None) -> None:
+    """Raise LeaseNotFound if no lease, not even a deleted one, has this id. None is accepted."""
+    if lease_id is not None and database.read(leases.find, lease_id, parts=()) is None:
+        raise exceptions.LeaseNotFound(f'No lease has the id {lease_id}.')
+
+
+def _add_format_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--format``, and the exit status to the help."""
+    parser.add_argument(
+        '-f', '--format', choices=['table', 'json'], default='table', help='(%(default)s)'
+    )
+    parser.epilog = console.STATUS_HELP
+    parser.set_defaults(trouble=console.NOT_CHECKED)
+
+
+def _print_rows(
+    rows: Sequence[Any],
+    columns: Sequence[str],
+    form: str,
+    unseen: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Print dataclasses as a table or as JSON.
+
+    :param columns: the fields that a table has; JSON has all
+    :param form: ``table`` or ``json``
+    :param unseen: title -> why it was not checked; printed to standard error
+    """
+    for title, reason in unseen.items():
+        print(f'climate-manage: {title}: not looked for: {reason}', file=sys.stderr)
+    values = [dataclasses.asdict(row) for row in rows]
+    if form == 'json':
+        print(json.dumps(values, indent=2))
+        return
+    table = prettytable.PrettyTable([name.replace('_', ' ') for name in columns])
+    table.align = 'l'
+    for row_values in values:
+        table.add_row([_cell(row_values[name]) for name in columns])
+    print(table if values or unseen else 'Nothing is wrong.')
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return '-'
+    if isinstance(value, bool):
+        return 'yes' if value else 'no'
+    return f'{value:.0f} s' if isinstance(value, float) else str(value)

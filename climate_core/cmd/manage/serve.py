@@ -18,7 +18,6 @@ from oslo_utils import netutils
 
 from climate_core.api import app
 from climate_core.cloud.trusts import Trusts
-from climate_core.cmd import processes
 from climate_core.cmd.manage.database import create_directory
 from climate_core.context import RequestContext
 from climate_core.db import migration
@@ -26,7 +25,7 @@ from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins import base, loading
 from climate_core.service import ManagerService
-from climate_core.threads import HttpServer
+from climate_core.threads import HttpServer, Shutdown, stop_on_broken_thread
 
 LOG = log.getLogger(__name__)
 
@@ -65,8 +64,8 @@ def run(conf: cfg.ConfigOpts) -> int:
 
     :returns: 0; 1 if the service broke
     """
-    stop = processes.Shutdown()
-    broken = processes.stop_on_broken_thread(stop.set)
+    stop = Shutdown()
+    broken = stop_on_broken_thread(stop.set)
     stop.on_signals()
     with serving(conf) as url:
         print(f'Climate answers at {url} - stop it with Ctrl-C', flush=True)

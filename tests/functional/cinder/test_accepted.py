@@ -11,8 +11,7 @@ from cinder.api.validation import validators
 from hypothesis import strategies as st
 
 from climate_core import exceptions
-from climate_core.api import validation
-from climate_core.api.schemas import reservations
+from climate_core.api import reservations, validation
 from climate_core.cloud.volumes import CINDER
 from climate_core.plugins import provisioned_plugin
 from climate_core.plugins import volume as plugins_volume

@@ -16,8 +16,7 @@ from nova.api.validation import validators
 from nova.compute import api as compute
 
 from climate_core import exceptions
-from climate_core.api import validation
-from climate_core.api.schemas import reservations
+from climate_core.api import reservations, validation
 from climate_core.cloud import servers
 from climate_core.cloud.servers import NOVA
 from climate_core.plugins import provisioned_plugin, server_checks, server_spec

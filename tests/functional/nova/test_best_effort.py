@@ -202,7 +202,7 @@ class TestBestEffort(BestEffortTest):
         self.assert_given_back()
 
     def test_hosts_that_are_emptied_count_for_limits_and_not_for_usage(self):
-        self.world.operations.quota.most = quotas.Keystone(reserved_hosts=1)
+        self.world.operations.quota.project_limits = quotas.Keystone(reserved_hosts=1)
         self.boot_on('host1')
         lease = self.ask(best_effort_timeout=2)
         with pytest.raises(exceptions.LimitExceeded, match='reserved_hosts: 1 more'):

@@ -5,7 +5,7 @@ import pytest
 
 from climate_common import lanes
 from climate_core import exceptions
-from climate_core.cloud import flavors
+from climate_core.cloud import servers
 from climate_core.db import usage as db_usage
 from climate_core.delivery import usage
 from climate_core.lease import views
@@ -249,7 +249,7 @@ class TestHostLeases(HostLeasesTest):
         assert len(self.hosts_of(self.world.lease(first.id))) == 1
 
     def test_more_hosts_are_counted_and_limited(self):
-        self.world.operations.quota.most = keystone = quotas.Keystone(reserved_hosts=1)
+        self.world.operations.quota.project_limits = keystone = quotas.Keystone(reserved_hosts=1)
         lease = self.lease_hosts('2026-12-01 13:00', min=1)
         (reservation,) = lease.reservations
         more = {'id': reservation.id, 'min': 2, 'max': 2}
@@ -338,7 +338,9 @@ class TestCapacityLeases(HostLeasesTest):
 
     def test_what_a_host_has_is_promised_once(self):
         host = self.world.database.read(db.find, 'host1')
-        piece = flavors.sizes(flavors.get(self.cloud.service(), self.flavor['id']))
+        piece = servers.read_flavor_sizes(
+            servers.get_flavor(self.cloud.service(), self.flavor['id'])
+        )
         room = min(host.capacity[unit] // size for unit, size in piece.items() if size)
         self.lease_room(room, affinity=True, names='host1')
         with pytest.raises(exceptions.NotEnough) as caught:

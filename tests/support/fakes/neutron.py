@@ -120,15 +120,7 @@ def _list(request: Any) -> Record:
         and (asked is None or each['floating_ip_address'] in asked)
         and each['id'] in request.queries.get('id', (each['id'],))
     ]
-    return _page(request, 'floatingips', found)
-
-
-def _page(request: Any, name: str, found: list[Record]) -> Record:
-    """Return a page of what is found, as long as is allowed, with the links of Neutron."""
-    marker, rows = request.query.get('marker', ''), sorted(found, key=lambda each: each['id'])
-    rows, limit = [each for each in rows if each['id'] > marker], request.server.state.network_page
-    links = [{'rel': 'next', 'href': request.base}] if limit and len(rows) > limit else []
-    return {name: rows[: limit or None], f'{name}_links': links}
+    return {'floatingips': found}
 
 
 def _create(request: Any) -> tuple[int, dict[str, str], Record]:
@@ -172,7 +164,7 @@ def _delete(request: Any, wanted: str) -> tuple[int, dict[str, str], None]:
 
 def _forwardings(request: Any, wanted: str) -> Record:
     found = [{'id': each} for each in _find(request, wanted)['port_forwardings']]
-    return _page(request, 'port_forwardings', found)
+    return {'port_forwardings': found}
 
 
 def _delete_forwarding(request: Any, wanted: str, one: str) -> tuple[int, dict[str, str], None]:

@@ -62,8 +62,6 @@ class State:
         self.segment_ranges: list[Record] | None = None
         #: So many floating IPs, and so many networks, a project may have.
         self.network_quota = 10
-        #: The pagination_max_limit of Neutron; None: there is none.
-        self.network_page: int | None = None
         self.stack_snapshots: dict[str, Record] = {}
         self.tokens: dict[str, Record] = {}
         self.faults: list[Record] = []

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import webob
 
-from climate_core.api.auth import Keystone, is_own_token
-from climate_core.api.request import CONTEXT
+from climate_core.api.policy import CONTEXT, Keystone, is_own_token
 
 PROJECT = {'id': 'p', 'name': 'demo', 'domain': {'id': 'default', 'name': 'Default'}}
 

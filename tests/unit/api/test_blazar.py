@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.api import blazar
+from climate_core.api.reservations import convert_reservation, convert_reservations
 
 SENT = {
     'resource_type': 'virtual:instance',
@@ -18,14 +18,14 @@ SENT = {
 
 
 def test_the_filter_of_an_id_is_the_id() -> None:
-    assert blazar.convert_reservation(SENT) == {
+    assert convert_reservation(SENT) == {
         'resource_type': 'virtual:instance',
         'resource_id': 'x',
     }
 
 
 def test_what_was_given_stays_to_be_refused() -> None:
-    assert blazar.convert_reservation(SENT | {'vcpus': 2, 'on_end': 'stop'}) == {
+    assert convert_reservation(SENT | {'vcpus': 2, 'on_end': 'stop'}) == {
         'resource_type': 'virtual:instance',
         'resource_id': 'x',
         'vcpus': 2,
@@ -49,7 +49,7 @@ def test_what_was_given_stays_to_be_refused() -> None:
 )
 def test_any_other_filter_stays(filtered: Any) -> None:
     values = SENT | {'resource_properties': filtered}
-    assert blazar.convert_reservation(values) == values
+    assert convert_reservation(values) == values
 
 
 @pytest.mark.parametrize(
@@ -64,29 +64,32 @@ def test_any_other_filter_stays(filtered: Any) -> None:
 def test_sizes_are_room_for_servers(given: dict[str, Any], kept: dict[str, Any]) -> None:
     said = {name: value for name, value in given.items() if value is not None}
     wanted = {'resource_type': 'size:instance', 'affinity': 'None', **said, **kept}
-    assert blazar.convert_reservation(SENT | {'resource_properties': ''} | given) == wanted
+    assert convert_reservation(SENT | {'resource_properties': ''} | given) == wanted
 
 
 @pytest.mark.parametrize('kind', ['instance', 'floatingip'])
 def test_name_that_only_the_service_has_for_another_form_is_refused(kind: str) -> None:
     stored = {'instance': 'size:instance'}.get(kind, f'held:{kind}')
     with pytest.raises(exceptions.UnknownResourceType, match=f'is virtual:{kind}') as caught:
-        blazar.convert_reservations([SENT, {'resource_type': stored, 'vcpus': 2}])
+        convert_reservations([SENT, {'resource_type': stored, 'vcpus': 2}])
     assert (caught.value.field, caught.value.status) == ('reservations[1].resource_type', 400)
 
 
 def test_sizes_of_another_type_stay() -> None:
     values = {'resource_type': 'flavor:instance', 'vcpus': 2}
-    assert blazar.convert_reservation(values) == values
+    assert convert_reservation(values) == values
 
 
 def test_floating_ip_with_an_id_is_one_that_is_there() -> None:
     values = {'resource_type': 'virtual:floatingip', 'resource_id': 'y'}
-    assert blazar.convert_reservation(values) == {**values, 'resource_type': 'held:floatingip'}
+    assert convert_reservation(values) == {
+        **values,
+        'resource_type': 'held:floatingip',
+    }
     promised = {'resource_type': 'virtual:floatingip', 'network_id': 'n'}
-    assert blazar.convert_reservation(promised) == promised
+    assert convert_reservation(promised) == promised
 
 
 def test_an_id_counts_more() -> None:
     values = SENT | {'resource_id': 'y'}
-    assert blazar.convert_reservation(values) == values
+    assert convert_reservation(values) == values

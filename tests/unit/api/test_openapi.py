@@ -7,8 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from climate_core.api import openapi, routes
-from climate_core.api.schemas import reservations
+from climate_core.api import reservations, routes
+from climate_core.api.handlers import service
 from climate_core.plugins.server import ServerPlugin
 from climate_core.plugins.stack import StackPlugin
 from climate_core.plugins.volume import VolumePlugin
@@ -26,7 +26,7 @@ HERE = 'http://here/v1'
 
 @pytest.fixture(scope='module')
 def document() -> dict[str, Any]:
-    made = openapi.document(routes.ROUTES, HERE, {ServerPlugin.resource_type: ServerPlugin})
+    made = service.document(routes.ROUTES, HERE, {ServerPlugin.resource_type: ServerPlugin})
     return dict(json.loads(json.dumps(made)))
 
 
@@ -58,7 +58,7 @@ def patterns(value: Any) -> Iterator[str]:
 def test_no_pattern_lets_a_line_end_through() -> None:
     """In Python, "$" alone does."""
     kinds = {each.resource_type: each for each in (ServerPlugin, StackPlugin, VolumePlugin)}
-    found = {*patterns(openapi.document(routes.ROUTES, HERE, kinds))}
+    found = {*patterns(service.document(routes.ROUTES, HERE, kinds))}
     assert len(found) > 5
     assert [each for each in found if not each.endswith(r'(?!\n)$')] == []
 
@@ -90,7 +90,7 @@ def idle_rules(value: Any, path: str = '') -> Iterator[str]:
 def test_every_rule_of_a_schema_is_for_a_type_that_it_accepts() -> None:
     """Also where a part of another schema is taken, whose type may replace that before it."""
     assert list(idle_rules({'type': 'string', 'items': {'type': 'string'}})) == ['.items']
-    made = openapi.document(routes.ROUTES, HERE, {each.resource_type: each for each in PLUGINS})
+    made = service.document(routes.ROUTES, HERE, {each.resource_type: each for each in PLUGINS})
     assert list(idle_rules(made)) == []
 
 
@@ -122,7 +122,7 @@ def test_a_new_reservation_is_one_of_the_plugins(document: dict[str, Any]) -> No
     assert only['properties']['resource_type']['enum'] == ['virtual:instance']
     items = schemas['NewLease']['properties']['reservations']['items']
     assert items == {'$ref': '#/components/schemas/NewReservation'}
-    without = openapi.document(routes.ROUTES, HERE, {})
+    without = service.document(routes.ROUTES, HERE, {})
     assert without['components']['schemas']['NewReservation']['properties']
 
 

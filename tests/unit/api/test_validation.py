@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core import exceptions
-from climate_core.api import registered_units, validation
-from climate_core.api.schemas import calendar, leases, reservations
+from climate_core.api import registered_units, reservations, validation
+from climate_core.api.schemas import calendar, leases
 from climate_core.lease.request import ErrorCollector
 from climate_core.plugins.server import ServerPlugin
 from climate_core.plugins.stack import StackPlugin

@@ -51,19 +51,19 @@ def test_defaults_and_limits_of_one_project_are_seen_at_once(fake):
     """A name that is not registered has the limit of the configuration."""
     source = make(fake.url)
     fake.state.limits.defaults = {'leases': 5}
-    assert source.of('demo-id') == DEFAULTS | {'leases': 5}
+    assert source.read_limits('demo-id') == DEFAULTS | {'leases': 5}
     fake.state.limits.defaults = {**NAMES, 'leases': 5}
     fake.state.limits.projects = {('demo-id', 'leases'): 7, ('demo-id', 'reserved_vcpus'): -1}
-    assert source.of('demo-id') == {**NAMES, 'leases': 7, 'reserved_vcpus': -1}
-    assert source.of('other-id') == {**NAMES, 'leases': 5}
+    assert source.read_limits('demo-id') == {**NAMES, 'leases': 7, 'reserved_vcpus': -1}
+    assert source.read_limits('other-id') == {**NAMES, 'leases': 5}
 
 
 def test_a_question_costs_two_requests(fake):
     fake.state.limits.defaults = NAMES
     source = make(fake.url)
-    source.of('demo-id')
+    source.read_limits('demo-id')
     before = len(fake.state.requests)
-    source.of('demo-id')
+    source.read_limits('demo-id')
     asked = [path for _, path, _ in fake.state.requests[before:]]
     assert asked == ['/identity/v3/registered_limits', '/identity/v3/limits']
 
@@ -76,13 +76,13 @@ def test_recent_limits_cost_no_request_until_they_are_read_again(fake):
     fake.state.limits.defaults = {**NAMES, 'leases': 5}
     assert source.recent('demo-id') == NAMES
     assert len(fake.state.requests) == before
-    assert source.of('demo-id') == source.recent('demo-id') == {**NAMES, 'leases': 5}
+    assert source.read_limits('demo-id') == source.recent('demo-id') == {**NAMES, 'leases': 5}
     assert source.recent('other-id') == {**NAMES, 'leases': 5}
 
 
 def test_nothing_of_it_stays_in_the_globals_of_the_library(fake):
     before = library.CONF, library._SDK_CONNECTION
-    make(fake.url).of('demo-id')
+    make(fake.url).read_limits('demo-id')
     assert library.CONF is before[0]
     assert library._SDK_CONNECTION is before[1]
     assert cfg.CONF.oslo_limit.auth_section is None
@@ -93,7 +93,7 @@ def test_connection_without_own_identity_trusts_the_certificates_of_the_cloud(fa
     conf.set_override('cafile', '/etc/ca.pem', 'cloud')
     fake.state.limits.defaults = NAMES
     source = Limits(conf, Cloud(conf))
-    source.of('demo-id')
+    source.read_limits('demo-id')
     assert source._enforcer.connection.session.verify == '/etc/ca.pem'
 
 
@@ -101,17 +101,17 @@ def test_two_services_in_one_process(fake):
     fake.state.limits.defaults = NAMES
     lost = make('http://127.0.0.1:1')
     with pytest.raises(exceptions.ServiceUnavailable):
-        lost.of('demo-id')
-    assert make(fake.url).of('demo-id') == NAMES
+        lost.read_limits('demo-id')
+    assert make(fake.url).read_limits('demo-id') == NAMES
     with pytest.raises(exceptions.ServiceUnavailable):
-        lost.of('demo-id')
+        lost.read_limits('demo-id')
 
 
 def test_limits_are_read_in_several_threads_at_once(fake):
     fake.state.limits.defaults = NAMES
     found: list[dict[str, int]] = []
     threads = [
-        threading.Thread(target=lambda: found.append(make(fake.url).of('demo-id')))
+        threading.Thread(target=lambda: found.append(make(fake.url).read_limits('demo-id')))
         for _ in range(5)
     ]
     for each in threads:
@@ -128,7 +128,7 @@ def test_an_identity_of_its_own(fake):
     del options['timeout']
     source = make(fake.url, **options)
     # Alice is no service, and so Keystone does not show her what others have.
-    assert source.of('other-id') == NAMES
+    assert source.read_limits('other-id') == NAMES
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_a_wrong_setup_is_a_503(fake, wrong, value):
     fake.state.limits.defaults = NAMES
     setattr(fake.state.limits, wrong, value)
     with pytest.raises(exceptions.ServiceUnavailable, match='limits of the project'):
-        make(fake.url).of('demo-id')
+        make(fake.url).read_limits('demo-id')
 
 
 def test_limits_are_read_after_a_failure(fake):
@@ -147,8 +147,8 @@ def test_limits_are_read_after_a_failure(fake):
     fault = {'method': 'GET', 'path': '/identity/v3/services', 'status': 404, 'count': 1}
     fake.state.faults.append(fault)
     with pytest.raises(exceptions.ServiceUnavailable):
-        source.of('demo-id')
-    assert source.of('demo-id') == NAMES
+        source.read_limits('demo-id')
+    assert source.read_limits('demo-id') == NAMES
 
 
 def test_every_limit_has_a_finite_default():
@@ -158,18 +158,18 @@ def test_every_limit_has_a_finite_default():
 
 def test_without_registered_limits_keystone_is_asked_once_for_all_projects(fake):
     source = make(fake.url, {'leases': 3})
-    assert source.of('demo-id') == DEFAULTS | {'leases': 3}
+    assert source.read_limits('demo-id') == DEFAULTS | {'leases': 3}
     before = len(fake.state.requests)
-    assert source.of('other-id') == source.recent('demo-id') == DEFAULTS | {'leases': 3}
+    assert source.read_limits('other-id') == source.recent('demo-id') == DEFAULTS | {'leases': 3}
     assert len(fake.state.requests) == before
 
 
 def test_limit_that_is_registered_later_applies_after_a_while(fake, monkeypatch):
     monkeypatch.setattr(cloud_limits, 'REGISTERED_SECONDS', 0.0)
     source = make(fake.url)
-    assert source.of('demo-id') == DEFAULTS
+    assert source.read_limits('demo-id') == DEFAULTS
     fake.state.limits.defaults = {'leases': 5}
-    assert source.of('demo-id')['leases'] == 5
+    assert source.read_limits('demo-id')['leases'] == 5
 
 
 def test_library_is_not_imported_without_registered_limits(fake, tmp_path):
@@ -182,7 +182,7 @@ def test_library_is_not_imported_without_registered_limits(fake, tmp_path):
         'from climate_core.cloud import Cloud\n'
         'from climate_core.cloud.limits import Limits\n'
         f'conf = configuration.load([], [{str(file)!r}])\n'
-        'assert Limits(conf, Cloud(conf)).of("demo-id")["leases"] > 0\n'
+        'assert Limits(conf, Cloud(conf)).read_limits("demo-id")["leases"] > 0\n'
         'print(*{"openstack", "oslo_limit.limit"} & sys.modules.keys())\n'
     )
     done = subprocess.run(
@@ -195,19 +195,19 @@ def test_library_is_not_imported_without_registered_limits(fake, tmp_path):
 def test_other_drivers_ask_nobody(fake, driver):
     fake.state.limits.defaults = NAMES
     source = make(fake.url, {'driver': driver})
-    assert source.of('demo-id') == (DEFAULTS if driver == 'configured' else None)
-    assert source.recent('demo-id') == source.of('demo-id')
+    assert source.read_limits('demo-id') == (DEFAULTS if driver == 'configured' else None)
+    assert source.recent('demo-id') == source.read_limits('demo-id')
     assert not fake.state.requests
 
 
 def test_without_credentials_the_configured_limits_apply():
     conf = configuration.load([], [])
-    assert Limits(conf, Cloud(conf)).of('demo-id') == DEFAULTS
+    assert Limits(conf, Cloud(conf)).read_limits('demo-id') == DEFAULTS
 
 
 def test_options_that_are_all_unlimited_are_no_limits(fake):
     unlimited = dict.fromkeys(limits.NAMES, -1)
-    assert make(fake.url, {'driver': 'configured', **unlimited}).of('demo-id') is None
+    assert make(fake.url, {'driver': 'configured', **unlimited}).read_limits('demo-id') is None
 
 
 @pytest.mark.parametrize('status', [403, 404])
@@ -215,11 +215,11 @@ def test_keystone_that_does_not_list_limits_leaves_the_configured_ones(fake, sta
     fake.state.limits.defaults = NAMES
     path = '/identity/v3/registered_limits'
     fake.state.faults.append({'method': 'GET', 'path': path, 'status': status, 'count': 1})
-    assert make(fake.url).of('demo-id') == DEFAULTS
+    assert make(fake.url).read_limits('demo-id') == DEFAULTS
 
 
 def test_keystone_that_fails_is_a_503_and_not_unlimited(fake):
     path = '/identity/v3/registered_limits'
     fake.state.faults.append({'method': 'GET', 'path': path, 'status': 500, 'count': 1})
     with pytest.raises(exceptions.ServiceUnavailable, match='limits of the project'):
-        make(fake.url).of('demo-id')
+        make(fake.url).read_limits('demo-id')

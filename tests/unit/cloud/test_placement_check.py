@@ -10,7 +10,8 @@ import pytest
 import requests
 
 from climate_core import exceptions
-from climate_core.cloud import Cloud, placement_check
+from climate_core.cloud import Cloud
+from climate_core.cloud import placement as checked
 from climate_core.cloud.placement import PLACEMENT
 from tests.support.fakes import cloud_server, settings
 from tests.support.fakes.placement import Placement
@@ -51,7 +52,7 @@ def test_check_tells_whether_claims_at_once_get_more_than_there_is(
     placement = Placement(new_database(kind), tries)
     monkeypatch.setattr(type(PLACEMENT), 'send', functools.partialmethod(send, placement))
     conn: Any = None
-    assert placement_check.overbooks(conn) is overbooks
+    assert checked.overbooks(conn) is overbooks
     assert checks(conn) == []
 
 
@@ -74,7 +75,7 @@ def send(
 
 def test_check_of_placement_leaves_no_provider(fake: cloud_server.Server) -> None:
     conn = Cloud(settings.conf(fake.url)).service()
-    placement_check.overbooks(conn)
+    checked.overbooks(conn)
     assert checks(conn) == []
 
 
@@ -85,7 +86,7 @@ def test_failed_check_leaves_nothing(
     with monkeypatch.context() as failing:
         stop_at(failing, 'PUT', exceptions.Transient('Placement is away.'))
         with pytest.raises(exceptions.Transient):
-            placement_check.overbooks(conn)
+            checked.overbooks(conn)
     assert checks(conn) == []
 
 
@@ -94,12 +95,12 @@ def test_next_check_removes_what_one_that_was_killed_has_left(
 ) -> None:
     conn = Cloud(settings.conf(fake.url)).service()
     with monkeypatch.context() as killed:
-        killed.setattr(placement_check, '_given', lambda _conn, provider_id: kill(provider_id))
-        killed.setattr(placement_check, '_remove', lambda _conn: None)
+        killed.setattr(checked, '_count_accepted', lambda _conn, provider_id: kill(provider_id))
+        killed.setattr(checked, '_remove_check', lambda _conn: None)
         with pytest.raises(SystemExit):
-            placement_check.overbooks(conn)
+            checked.overbooks(conn)
     assert checks(conn) == ['climate-check']
-    placement_check.overbooks(conn)
+    checked.overbooks(conn)
     assert checks(conn) == []
 
 

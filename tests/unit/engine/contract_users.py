@@ -15,9 +15,8 @@ from oslo_utils import uuidutils
 
 from climate_core import exceptions
 from climate_core.cloud import servers
-from climate_core.operations import pool_forecast
+from climate_core.operations import pool_forecast, server_preemption
 from climate_core.operations.create import LeaseCreator
-from climate_core.operations.preemption import servers as servers_preemption
 from climate_core.plugins.server_placement import RunningServer
 from tests.support.created import get_id
 from tests.support.world import TYPE, user
@@ -76,7 +75,7 @@ class Users(RuleBasedStateMachine):
             mock.patch.object(uuidutils, 'generate_uuid', ids.__next__),
             mock.patch.dict(pool_forecast._CAPACITY_READERS, {MADE: Boundless}),
             mock.patch.object(pool_forecast, 'read_server_demands', _read_servers),
-            mock.patch.object(servers_preemption, 'CommonHostCapacity', FullHost),
+            mock.patch.object(server_preemption, 'CommonHostCapacity', FullHost),
             mock.patch.object(servers, 'get', return_value={'status': 'ACTIVE'}),
         ):
             self.patches.enter_context(patch)

@@ -121,7 +121,7 @@ class InstantEvacuation:
             raise exceptions.Permanent('They were not empty in time.')
         if answer == 'transient':
             raise exceptions.Transient('Nova is away.')
-        self._world.operations.queue.grant(lease, states.LeaseStatus.IN_PROGRESS)
+        self._world.operations.queue.grant(lease)
         return None
 
 
@@ -147,7 +147,7 @@ class ContractWorld(World):
         self.conf.set_override('max_retries', 3, group='queue')
         room: Any = InstantEvacuation(self)
         self.operations.host_evacuation = room
-        self.operations.creator.planner = self.operations.creator.transaction._planner = room
+        self.operations.creator.planner = room
         self.executor = self.new_executor()
         self.ledger.look = self._look
         self._dead = False
@@ -169,7 +169,7 @@ class ContractWorld(World):
             connection.execute(tables.UNITS.insert(), [ROOM] * ROOMS)
         # What is in memory is of other rooms; an example chooses the same ones each time.
         self.calendar = Calendar(self.database, random.Random(0))
-        self.operations.allocation_service.calendar = self.calendar
+        self.operations.services.calendar = self.calendar
         self.executor.allocations.calendar = self.calendar
         self.ledger.forget()
         self.made.made.clear()

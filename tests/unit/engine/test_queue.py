@@ -5,7 +5,7 @@ import pytest
 
 from climate_core.db import calendar, events, reservations
 from climate_core.db.engine import signal
-from climate_core.operations.queue.wait_queue import QueueWorker
+from climate_core.operations.wait_queue import QueueWorker
 from tests.support.world import World
 
 

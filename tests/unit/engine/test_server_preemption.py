@@ -14,10 +14,9 @@ from climate_core.db import tables
 from climate_core.db import usage as db_usage
 from climate_core.delivery import usage
 from climate_core.lease import model
-from climate_core.operations import pool_forecast
-from climate_core.operations.draft import Draft
-from climate_core.operations.preemption import servers as servers_preemption
-from climate_core.operations.preemption.leases import PREEMPTS, PreemptionChoice
+from climate_core.operations import pool_forecast, server_preemption
+from climate_core.operations.draft import Draft, PreemptionChoice
+from climate_core.operations.server_preemption import PREEMPTS
 from climate_core.plugins.forecast import FutureDemand
 from climate_core.plugins.server_placement import RunningServer
 from tests.support.house import SIZE, House
@@ -74,7 +73,7 @@ def waiting(house: House, monkeypatch: pytest.MonkeyPatch, count: int) -> str:
 def victims(house: House, lease_id: str) -> tuple[str, ...]:
     """Return the leases that would give way to another one."""
     lease, now = house.world.lease(lease_id), house.world.clock.now()
-    found = house.world.operations.preemption.servers.find(lease, now)
+    found = server_preemption.find_preempted(house.world.operations.services, lease, now)
     return found.leases if found else ()
 
 
@@ -86,7 +85,7 @@ def test_no_lease_gives_way_if_the_search_for_the_fewest_is_cut_short(
     other = waiting(house, monkeypatch, 2)
     found = []
     for looks in range(60):
-        monkeypatch.setattr(servers_preemption, 'MAX_SEARCH_STEPS', looks)
+        monkeypatch.setattr(server_preemption, 'MAX_SEARCH_STEPS', looks)
         found.append(victims(house, other))
     assert {*found} == {(), (mine[0],)}
     assert found == sorted(found)
@@ -105,10 +104,10 @@ def test_fewer_sets_are_compared_if_very_much_is_planned(
     monkeypatch.setattr(
         pool_forecast, 'read_future_demands', lambda *_: {f'{n}': claim for n in range(100)}
     )
-    monkeypatch.setattr(servers_preemption, 'MAX_SEARCH_STEPS', 100)
+    monkeypatch.setattr(server_preemption, 'MAX_SEARCH_STEPS', 100)
     found = []
     for factor in range(30):
-        monkeypatch.setattr(servers_preemption, '_CLAIM_FACTOR', factor)
+        monkeypatch.setattr(server_preemption, '_CLAIM_FACTOR', factor)
         found.append(victims(house, other))
     assert [*dict.fromkeys(found)] == [(), (mine[2], mine[1]), (mine[0],)]
     assert found == sorted(found, key=lambda leases: (bool(leases), -len(leases)))
@@ -117,7 +116,7 @@ def test_fewer_sets_are_compared_if_very_much_is_planned(
 def test_larger_lease_ahead_hides_no_other_one_ahead(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(servers_preemption, '_MAX_SERVERS_AHEAD', 2)
+    monkeypatch.setattr(server_preemption, '_MAX_SERVERS_AHEAD', 2)
     mine = house.lease(2, preemptible=True)
     house.lease(2)
     house.settle(1)
@@ -149,7 +148,7 @@ def test_nova_is_asked_for_a_bounded_number_of_servers(
     monkeypatch.setattr(servers, 'get', show)
     assert (victims(house, other), len(asked)) == ((mine,), 4)
     asked.clear()
-    monkeypatch.setattr(servers_preemption, '_MAX_SERVERS_CHECKED', 3)
+    monkeypatch.setattr(server_preemption, '_MAX_SERVERS_CHECKED', 3)
     assert (victims(house, other), len(asked)) == ((), 3)
 
 

@@ -3,12 +3,13 @@
 
 import dataclasses
 
-from climate_core.lease import changes, model
+from climate_core.lease import model
+from climate_core.lease.request import RequestRules
 from climate_hosts import hosts, nodes
 from tests.support import leases
 from tests.support.leases import HOUR, NOON
 
-RULES = changes.UpdateRules(300, before_start=[1800])
+RULES = RequestRules(before_start=[1800])
 
 
 def lease(manual: bool = False) -> model.Lease:

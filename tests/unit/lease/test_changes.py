@@ -10,6 +10,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.lease import changes, model, resources, transitions
 from climate_core.lease.events import preparation
+from climate_core.lease.request import RequestRules
 from tests.support.leases import HOUR, MINUTE, NOON, event, lease, reservation
 
 NOW = NOON - HOUR
@@ -23,7 +24,7 @@ ONE_, TWO, FOUR = '2026-12-01 13:00', '2026-12-01 14:00', '2026-12-01 16:00'
 
 
 def update(one: model.Lease, now: Any = NOW, **values: Any) -> transitions.Change:
-    return changes.update_lease(one, values, now, changes.UpdateRules(300))
+    return changes.update_lease(one, values, now, RequestRules())
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,10 @@ WRONG = exceptions.BadRequest('end_date: must be a date.', field='end_date')
 OTHER = exceptions.NotEnough('None is free.', field='min')
 
 
-def fail(error: Exception) -> None:
-    raise error
-
-
-def test_collector_returns_the_default_and_goes_on() -> None:
+def test_collector_collects_the_errors_of_its_blocks() -> None:
     errors = ErrorCollector()
-    assert errors.get('default', fail, WRONG) == 'default'
-    assert errors.get('default', str.upper, 'fine') == 'FINE'
+    with errors.collected():
+        raise WRONG
     with errors.collected():
         raise OTHER
     assert errors.found == [WRONG, OTHER]
@@ -33,14 +29,14 @@ def test_collector_returns_the_default_and_goes_on() -> None:
 )
 def test_collector_raises_what_says_nothing_about_the_request(error: Exception) -> None:
     errors = ErrorCollector()
-    with pytest.raises(type(error)):
-        errors.get(None, fail, error)
+    with pytest.raises(type(error)), errors.collected():
+        raise error
     assert errors.found == []
 
 
 def test_first_error_is_raised() -> None:
-    with pytest.raises(exceptions.BadRequest) as caught:
-        RAISE_FIRST.get(None, fail, WRONG)
+    with pytest.raises(exceptions.BadRequest) as caught, RAISE_FIRST.collected():
+        raise WRONG
     assert caught.value is WRONG
     assert RAISE_FIRST.found == []
 

@@ -6,7 +6,7 @@ import pytest
 from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.lease import model
-from climate_core.operations import lease_kinds
+from climate_core.operations import draft
 from climate_core.operations.draft import Item
 from tests.support.kinds import cells, kind_cell, marked
 from tests.support.world import NOON
@@ -67,27 +67,27 @@ def test_cell_of_the_table_of_kinds_is_true(types: list[str], kind: str, said: s
     asked = items(types)
     if said.startswith('no'):
         with pytest.raises(exceptions.BadRequest) as caught:
-            lease_kinds.choose_kind(kind, asked)
+            draft.choose_kind(kind, asked)
         assert caught.value.field == 'kind'
     else:
         assert said.startswith('yes')
-        assert lease_kinds.choose_kind(kind, asked) == kind
+        assert draft.choose_kind(kind, asked) == kind
     if 'default' in said:
-        assert lease_kinds.choose_kind(None, asked) == kind
+        assert draft.choose_kind(None, asked) == kind
     if 'one reservation' in said:
         with pytest.raises(exceptions.BadRequest):
-            lease_kinds.choose_kind(kind, asked * 2)
+            draft.choose_kind(kind, asked * 2)
 
 
 @pytest.mark.parametrize('asked', [[], items(ASKED['Capacity'][0])], ids=['nothing', 'capacity'])
 def test_best_effort_says_that_it_is_for_hosts(asked: list[Item]) -> None:
     with pytest.raises(exceptions.BadRequest, match='must ask for hosts, in one reservation'):
-        lease_kinds.choose_kind('best_effort', asked)
+        draft.choose_kind('best_effort', asked)
 
 
 def test_retry_of_nothing_names_all_that_can_wait() -> None:
     with pytest.raises(exceptions.BadRequest) as caught:
-        lease_kinds.choose_kind('retry', [])
+        draft.choose_kind('retry', [])
     assert 'hosts, capacity, floating IPs or networks' in caught.value.message
     assert 'for servers or volumes that are made for it' in caught.value.message
 

@@ -6,6 +6,7 @@ import sqlalchemy as sa
 
 from climate_core import exceptions
 from climate_core.db import allocations, tables
+from climate_core.operations import allocation
 from climate_hosts.db.hosts import HOSTS
 from climate_networks.db import FLOATING_IPS, SEGMENTS
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
@@ -47,12 +48,17 @@ def test_start_is_by_rank_and_the_end_backwards(mixed: Mixed) -> None:
 )
 @pytest.mark.parametrize('raced', [False, True])
 def test_part_that_is_not_free_refuses_the_whole_and_is_named(
-    mixed: Mixed, taken: dict[str, object], field: str, told: str, raced: bool
+    mixed: Mixed,
+    taken: dict[str, object],
+    field: str,
+    told: str,
+    raced: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     other = mixed.lease(LATER, END, [taken])
     if raced:
         # As if the other lease had come after the check: the transaction that writes judges.
-        mixed.world.operations.allocation_service.check_capacity = lambda *_: None  # type: ignore[method-assign]
+        monkeypatch.setattr(allocation, 'check_capacity', lambda *_: None)
     with pytest.raises(exceptions.NotEnough, match=told) as caught:
         mixed.lease(NOW, END, ALL)
     assert caught.value.field == field
@@ -116,6 +122,6 @@ def test_units_of_a_lease_that_has_started_cannot_be_removed_before_its_end(mixe
     mixed.world.run_until_idle()
     mixed.world.operations.delete_lease(user(), lease.id)
     for reservation in lease.reservations:
-        for allocation in reservation.allocations:
-            found = mixed.world.database.read(allocations.find_last_allocation, allocation.unit_id)
+        for allocated in reservation.allocations:
+            found = mixed.world.database.read(allocations.find_last_allocation, allocated.unit_id)
             assert found is not None

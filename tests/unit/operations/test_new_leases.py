@@ -46,7 +46,7 @@ class Rush:
 
         :param waiting: how many of them wait for the one that takes its time; None: all
         """
-        groups = self.world.operations.creator.transaction
+        groups = self.world.operations.creator
         engine = self.world.database.engine
         sa.event.listen(engine, 'commit', self._commit)
         try:

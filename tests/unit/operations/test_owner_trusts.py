@@ -573,7 +573,7 @@ def test_create_whose_trusts_are_retired_again_and_again_is_to_be_tried_later(
         tries.append(1)
         raise trusts.TrustRetired
 
-    monkeypatch.setattr(world.operations.creator.transaction, 'write', retired)
+    monkeypatch.setattr(world.operations.creator, '_commit', retired)
     with pytest.raises(exceptions.ServiceUnavailable):
         create(world, 'b', id=ID)
     assert len(tries) == 3

@@ -10,7 +10,8 @@ from climate_core import exceptions
 from climate_core.db import due_events, leases
 from climate_core.db import usage as db_usage
 from climate_core.delivery import usage
-from climate_core.operations import pool_forecast
+from climate_core.operations import allocation, pool_forecast
+from climate_core.operations.draft import Draft
 from tests.support.rooms import TYPE, Hotel, Suites
 from tests.support.world import user
 
@@ -328,6 +329,7 @@ def test_nothing_is_preempted_for_what_the_calendar_does_not_lack(
         raise exceptions.NotEnough('There is no room for its servers.', 'reservations')
 
     lost = book(hotel, 'lost', preemptible=True)
+    monkeypatch.setattr(Draft, 'needs_forecast', True)
     monkeypatch.setattr(pool_forecast, 'check_draft', refuse)
     with pytest.raises(exceptions.NotEnough, match='its servers'):
         book(hotel, 'other')
@@ -340,9 +342,7 @@ def test_request_that_another_was_faster_than_preempts_too(
     """What this manager has in memory is old; the transaction finds that."""
     first = book(hotel, 'first', preemptible=True)
     book(hotel, 'second')
-    monkeypatch.setattr(
-        hotel.world.operations.allocation_service, 'propose_units', lambda _draft: frozenset()
-    )
+    monkeypatch.setattr(allocation, 'propose_units', lambda *_: frozenset())
     other = book(hotel, 'other')
     assert hotel.status(first, other) == ['WAITING', 'PENDING']
 

@@ -11,7 +11,7 @@ from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
 from climate_core.lease.request import RAISE_FIRST
-from climate_core.operations.allocation_service import AllocationService
+from climate_core.operations import allocation
 from climate_core.plugins.base import CalendarBacked
 from tests.support.world import NOON
 
@@ -22,13 +22,13 @@ def _wanted(reservation: Any) -> Demand:
     )
 
 
-@pytest.mark.parametrize('asked', ['check', 'windows', 'promise'])
+@pytest.mark.parametrize('asked', ['check', 'allocate'])
 def test_one_request_asks_for_so_many_at_most(asked: str) -> None:
     calendar = mock.Mock()
     calendar.allocate.return_value = ()
     plugin = mock.Mock(spec=CalendarBacked)
     plugin.wanted = _wanted
-    allocation_service = AllocationService(calendar, {'physical:host': plugin})
+    services: Any = SimpleNamespace(calendar=calendar, plugins={'physical:host': plugin})
     lease: Any = SimpleNamespace(start_date=NOON, end_date=NOON, reservations=())
     lease.with_reservations = lambda *_: lease
 
@@ -39,12 +39,11 @@ def test_one_request_asks_for_so_many_at_most(asked: str) -> None:
         ]
         items: Any = [SimpleNamespace(reservation=each, field='') for each in made]
         if asked == 'check':
-            draft: Any = SimpleNamespace(items=items, lease=lease, now=NOON)
-            allocation_service.check_capacity(draft, RAISE_FIRST)
-        elif asked == 'windows':
-            allocation_service.find_windows(items, NOON - NOON, NOON, NOON, 1)
+            draft: Any = SimpleNamespace(items=items, lease=lease, now=NOON, fields={})
+            allocation.check_capacity(services, draft, RAISE_FIRST)
         else:
-            allocation_service.allocate(mock.Mock(), lease, made, {}, NOON)
+            demands = allocation.read_demands(services.plugins, made)
+            allocation.allocate(services, mock.Mock(), lease, demands, NOON)
 
     ask(limits.PROMISED)
     assert len(calendar.mock_calls) == 1

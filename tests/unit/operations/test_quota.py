@@ -150,7 +150,7 @@ def test_create_while_keystone_is_away_is_unavailable(world: World) -> None:
     def away(_project: str) -> dict[str, int]:
         raise exceptions.ServiceUnavailable('Try again.')
 
-    keystone.of = away  # type: ignore[method-assign]
+    keystone.read_limits = away  # type: ignore[method-assign]
     with pytest.raises(exceptions.ServiceUnavailable):
         world.create('a')
     assert nothing_is_left(world)
@@ -176,7 +176,7 @@ def test_limits_cost_the_same_statements_for_any_number(world: World) -> None:
     lease_id = world.create(*many, end=LATER)
     assert len(world.statements(lambda: world.create('b'))) == 5 + 2
     joins = len(world.statements(lambda: world.join(lease_id, 'c')))
-    world.operations.quota.most = Limits(world.conf, None)
+    world.operations.quota.project_limits = Limits(world.conf, None)
     assert joins == len(world.statements(lambda: world.join(lease_id, 'd'))) + 1 + 2
 
 
@@ -312,7 +312,7 @@ def test_a_commit_whose_answer_was_lost(world: World, monkeypatch: pytest.Monkey
 
     def lost(function: Any, *args: Any, **kw: Any) -> Any:
         write(function, *args, **kw)
-        if function == world.operations.creator.transaction.write_one:
+        if function == world.operations.creator.write_one:
             # What the next attempt of the retry does.
             return write(function, *args, **kw)
         raise db_exc.DBConnectionError

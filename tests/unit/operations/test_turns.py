@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core.db.leases import QueueEntry
-from climate_core.operations.queue.turns import QueueTurns
+from climate_core.operations.wait_queue import QueueTurns
 
 
 def queue(**counts: int) -> list[QueueEntry]:

@@ -4,8 +4,8 @@
 import pytest
 
 from climate_core import exceptions
+from climate_core.api import reservations as schema
 from climate_core.api import validation
-from climate_core.api.schemas import reservations as schema
 from climate_core.lease.model import REPORTED
 
 AMOUNTS = {

@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import flavors
+from climate_core.cloud import servers
 from climate_core.db import forecast_reads
 from climate_core.lease import model
 from climate_core.operations import pool_forecast
@@ -30,7 +30,7 @@ SMALL = {
 def common(monkeypatch: pytest.MonkeyPatch) -> pool_capacity.CommonHostCapacity:
     monkeypatch.setattr(pool_capacity, 'list_hosts_up', lambda _conn: {})
     monkeypatch.setattr(pool_capacity, 'read_hosts', lambda _conn, _up: ())
-    monkeypatch.setattr(flavors, 'list_all', lambda _conn: [SMALL])
+    monkeypatch.setattr(servers, 'list_flavors', lambda _conn: [SMALL])
     return pool_capacity.CommonHostCapacity(mock.Mock())
 
 

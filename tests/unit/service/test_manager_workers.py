@@ -10,7 +10,8 @@ import threading
 import pytest
 
 from climate_core import conf as config
-from climate_core.cmd import processes
+from climate_core import threads
+from climate_core.cmd import manager
 from climate_core.db import migration
 from climate_core.delivery import metrics
 from climate_core.threads import VitalThread
@@ -49,9 +50,9 @@ def test_each_manager_runs_in_a_process_of_its_own_and_is_started_again(
 
 def test_manager_whose_thread_broke_is_started_again(monkeypatch):
     stopped = []
-    monkeypatch.setattr(processes.os, 'kill', lambda *sent: stopped.append(sent))
+    monkeypatch.setattr(manager.os, 'kill', lambda *sent: stopped.append(sent))
     monkeypatch.setattr(threading, 'excepthook', threading.excepthook)
-    processes.stop_on_broken_thread(processes.end_process)
+    threads.stop_on_broken_thread(manager.end_process)
     vital, other = VitalThread('scheduler', print), threading.Thread(target=print)
     for thread in (other, vital):
         broken = threading.ExceptHookArgs((ValueError, ValueError('x'), None, thread))
@@ -75,12 +76,12 @@ def test_manager_that_is_starting_is_stopped_after_its_start(monkeypatch):
             steps.append('stop')
             return True
 
-    monkeypatch.setattr(processes.service, 'ManagerService', Manager)
-    monkeypatch.setattr(processes.process, 'report_on_signal', lambda _conf: None)
+    monkeypatch.setattr(manager.service, 'ManagerService', Manager)
+    monkeypatch.setattr(manager.process, 'report_on_signal', lambda _conf: None)
     monkeypatch.setattr(threading, 'excepthook', threading.excepthook)
     events = [multiprocessing.Event() for _ in range(3)]
     conf = config.load([], config_files=[])
-    process = processes.ManagerProcess(0, conf, processes._SharedState(*events))
+    process = manager.ManagerProcess(0, conf, manager._SharedState(*events))
     process.run()
     process._manager.stopping.join(PATIENCE)
     assert steps == ['start', 'stop']
@@ -104,10 +105,10 @@ def test_managers_have_their_time_of_grace(monkeypatch):
             self.shared.work_left.set()
             raise SystemExit(0)
 
-    monkeypatch.setattr(processes.cotyledon, 'ServiceManager', Supervisor)
+    monkeypatch.setattr(manager.cotyledon, 'ServiceManager', Supervisor)
     conf = config.load([], config_files=[])
     conf.set_override('grace_seconds', 99.5, group='engine')
-    assert processes.run_managers(conf, 2) == 1
+    assert manager.run_managers(conf, 2) == 1
     (given,) = made
     assert given.keys() == {'graceful_shutdown_timeout', 'mp_context'}
     assert given['graceful_shutdown_timeout'] > 100
@@ -135,7 +136,7 @@ def test_each_manager_serves_its_own_metrics(listen, number, address):
     conf = config.load([], config_files=[])
     conf.set_override('host', 'controller', group='manager')
     conf.set_override('listen', listen, group='metrics')
-    processes.name_worker(conf, number)
+    manager.name_worker(conf, number)
     assert (conf.manager.host, conf.metrics.listen) == (f'controller-{number + 1}', address)
 
 
@@ -143,4 +144,4 @@ def test_port_of_the_last_manager_must_be_one():
     conf = config.load([], config_files=[])
     conf.set_override('listen', '127.0.0.1:65535', group='metrics')
     with pytest.raises(metrics.BadAddress, match='must be a port up to 65534'):
-        processes.name_worker(conf, 1)
+        manager.name_worker(conf, 1)

@@ -18,7 +18,6 @@ from oslo_config import cfg
 from climate_core import service as command_service
 from climate_core import threads
 from climate_core.cmd import manager as command
-from climate_core.cmd import processes
 from climate_core.cmd.manage import serve
 from climate_core.context import RequestContext
 from climate_core.db import tables
@@ -33,8 +32,8 @@ from tests.support.world import TYPE, Things, Trusts, configure
 PATIENCE = 60
 _SIGNALLED = """
 import signal, threading
-from climate_core.cmd import processes
-stop = processes.Shutdown()
+from climate_core import threads
+stop = threads.Shutdown()
 stop.on_signals()
 signalled = lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 threading.Timer(0.2, signalled).start()
@@ -110,8 +109,8 @@ def _break(thread: threading.Thread) -> None:
 
 
 def test_a_vital_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
-    stop = processes.Shutdown()
-    broken = processes.stop_on_broken_thread(stop.set)
+    stop = threads.Shutdown()
+    broken = threads.stop_on_broken_thread(stop.set)
     _break(VitalThread('scheduler', _fail))
     assert stop.requested
     assert broken.is_set()
@@ -119,8 +118,8 @@ def test_a_vital_thread_breaks(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_error_in_an_ordinary_thread_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    stop = processes.Shutdown()
-    broken = processes.stop_on_broken_thread(stop.set)
+    stop = threads.Shutdown()
+    broken = threads.stop_on_broken_thread(stop.set)
     _break(threading.Thread(target=_fail, name='event_1'))
     assert not stop.requested
     assert not broken.is_set()

@@ -5,7 +5,7 @@ import datetime
 from unittest import mock
 
 from climate_core import conf as config
-from climate_core.cloud import hypervisors, volumes
+from climate_core.cloud import servers, volumes
 from climate_core.cloud.placement import HostCapacity
 from climate_core.db import tables
 from climate_core.db.engine import Database
@@ -45,7 +45,7 @@ class Records:
         for module, name, function in (
             (lane_providers, 'claim_host', self._take),
             (lane_providers, 'release_host', lambda _conn, each: self.held.discard(each)),
-            (hypervisors, 'list_services', lambda _conn: self.services()),
+            (servers, 'list_compute_services', lambda _conn: self.services()),
             (nova, 'set_service_status', self._set_status),
             (placement, 'read_host_capacities', lambda _conn: self._rooms()),
             (placement, 'has_provider', lambda _conn, _each: True),

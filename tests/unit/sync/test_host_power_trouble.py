@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import hypervisors
+from climate_core.cloud import servers
 from climate_hosts import hosts, placement
 from climate_hosts.power import db as db_power
 from climate_hosts.power.drivers import PowerError
@@ -121,9 +121,9 @@ def no_nova(monkeypatch):
     def fail(_conn):
         raise exceptions.Transient('no nova-api')
 
-    answers = hypervisors.list_services
-    monkeypatch.setattr(hypervisors, 'list_services', fail)
-    return lambda: monkeypatch.setattr(hypervisors, 'list_services', answers)
+    answers = servers.list_compute_services
+    monkeypatch.setattr(servers, 'list_compute_services', fail)
+    return lambda: monkeypatch.setattr(servers, 'list_compute_services', answers)
 
 
 def test_host_that_is_needed_is_switched_on_while_nova_does_not_answer(one, monkeypatch):

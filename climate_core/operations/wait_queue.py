@@ -6,30 +6,35 @@ which the calendar is the judge. What a pass costs is bounded, however many leas
 projects take turns, and so do the leases of a project.
 """
 
+import collections
 import contextlib
 import dataclasses
 import datetime
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import itertools
+import threading
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.calendar.model import QueuedRequest
+from climate_core.calendar.model import Demand, QueuedRequest
 from climate_core.concurrency import SearchBudget
 from climate_core.db import calendar, due_events, events, leases, reservations, store
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
+from climate_core.db.leases import QueueEntry
 from climate_core.lease import limits, model, states
 from climate_core.lease.events import preparation
 from climate_core.lease.events import queue as events_queue
 from climate_core.lease.history import Cause
-from climate_core.operations import pool_forecast
+from climate_core.operations import allocation, pool_forecast
 from climate_core.operations.draft import Draft
-from climate_core.operations.preemption.leases import PREEMPTS, Preemption
-from climate_core.operations.queue.turns import QueueTurns
+from climate_core.operations.preemption import Preemption
 from climate_core.operations.quota import Quota
+from climate_core.operations.server_preemption import PREEMPTS
 from climate_core.operations.services import Services
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.forecast import MAX_SEARCH_STEPS
@@ -39,9 +44,17 @@ LOG = log.getLogger(__name__)
 
 _CAUSE = Cause('lease.granted')
 _CONTENTION_REASON = 'Others were faster again and again; it is tried again.'
+#: How far ahead capacity is kept for a queued lease that may start later.
+_LATEST_START = datetime.timedelta(days=366)
 #: Seconds until the next pass if the last passes did not handle all leases.
 _PASS_PAUSE_SECONDS = 1.0
 _INTERNAL_ERROR_REASON = 'Internal error; the log of climate-manager has more.'
+#: Maximum cost of a pass: a lease of hosts, capacity, addresses or networks costs one.
+_PASS_BUDGET: Final = 100
+#: Cost of a lease that needs the forecast of the common pool.
+_FORECAST_COST: Final = 5
+#: Places of a project in each turn.
+_PLACES_PER_TURN: Final = 2
 
 
 def add(conf: cfg.ConfigOpts, draft: Draft, lease: model.Lease) -> model.Lease:
@@ -103,8 +116,8 @@ class WaitQueue:
         present = self.database.read(leases.find, lease.id, parts=())
         if present is None or present.status != states.LeaseStatus.WAITING:
             return None
-        told = tried.refused.get(lease.id) or present.status_reason
-        return PollAgain(interval, PREEMPTS if self._preempt(lease) else told)
+        reason = tried.refused.get(lease.id) or present.status_reason
+        return PollAgain(interval, PREEMPTS if self._preempt(lease) else reason)
 
     def _preempt(self, lease: model.Lease) -> bool:
         """Preempt leases for a lease that was not granted; return whether that succeeds.
@@ -116,7 +129,7 @@ class WaitQueue:
         if not any(each.is_uncreated for each in events_queue.pending_reservations(lease)):
             return False
         try:
-            self._check_limits(lease)
+            self.check_limits(lease)
         except exceptions.LimitExceeded:
             # It is not granted, whatever preempted leases release.
             return False
@@ -145,7 +158,7 @@ class WaitQueue:
         if not demands:
             return done
         left, listed = {*demands}, [*demands]
-        for found in self.services.allocation_service.calendar.find_startable(demands.values()):
+        for found in self.services.calendar.find_startable(demands.values()):
             lease_id = listed[found.number]
             left.discard(lease_id)
             if found.seconds == 0:
@@ -180,86 +193,92 @@ class WaitQueue:
     ) -> dict[str, QueuedRequest]:
         now, demands = self.services.clock.now(), {}
         turns = {lease_id: turn for turn, lease_id in enumerate(done.lease_ids)}
-        expected = pool_forecast.PoolForecast(self.database, self.services.cloud)
+        forecast = pool_forecast.PoolForecast(self.database, self.services.cloud)
         # Each project has the same share of what the searches of a pass may cost.
         projects = {each.project_id for each in waiting if pool_forecast.find_unplaced(each)}
         budgets = {each: SearchBudget(MAX_SEARCH_STEPS // len(projects)) for each in projects}
         for lease in waiting:
-            expected.budget = budgets.get(lease.project_id, expected.budget)
+            forecast.budget = budgets.get(lease.project_id, forecast.budget)
             with self._refused(lease.id, done.refused):
-                one = self.services.allocation_service.read_waiting_demand(
-                    lease, now, turns[lease.id]
-                )
-                if one.start >= one.end or events_queue.is_freeing(lease):
+                demand = self._read_demand(lease, now, turns[lease.id])
+                if demand.start >= demand.end or events_queue.is_freeing(lease):
                     continue
-                made = pool_forecast.find_unplaced(lease)
-                if made:
+                unplaced = pool_forecast.find_unplaced(lease)
+                if unplaced:
                     # A lease that is not granted must not block the capacity for other leases.
-                    self._check_limits(lease)
+                    self.check_limits(lease)
                 try:
-                    expected.take(made, one.start, one.end)
+                    forecast.take(unplaced, demand.start, demand.end)
                 except exceptions.NotEnough as exc:
-                    if one.latest:
-                        expected.keep(made, one.start, one.end, exc.available_from)
+                    if demand.latest:
+                        forecast.keep(unplaced, demand.start, demand.end, exc.available_from)
                     raise
-                demands[lease.id] = one
+                demands[lease.id] = demand
         return demands
 
-    def grant(
-        self,
-        lease: model.Lease,
-        status: str = states.LeaseStatus.WAITING,
-        opened: Collection[int] = (),
-        before_commit: Callable[[orm.Session], None] = lambda _session: None,
-    ) -> bool:
-        """Grant a lease; return whether it had this status until now.
+    def _read_demand(self, lease: model.Lease, now: datetime.datetime, turn: int) -> QueuedRequest:
+        """Return the demand of a queued lease, as if it were granted now.
 
-        :param opened: see :meth:`Calendar.allocate`
-        :param before_commit: called in the same transaction
+        :param turn: its place in the search, which may not reach all leases
+        :raises climate_core.exceptions.ClimateError: the demand is not known
+        """
+        start, end = events_queue.granted_period(lease, now)
+        return QueuedRequest(
+            id=lease.id,
+            project_id=lease.project_id,
+            demands=self._read_demands(lease),
+            start=start,
+            end=end,
+            latest=_LATEST_START if lease.duration is not None else datetime.timedelta(0),
+            turn=turn,
+        )
+
+    def _read_demands(self, lease: model.Lease) -> list[Demand]:
+        pending = events_queue.pending_reservations(lease)
+        return allocation.read_demands(self.services.plugins, pending)
+
+    def grant(self, lease: model.Lease) -> bool:
+        """Grant a queued lease; return whether it was queued until now.
+
         :raises climate_core.exceptions.ClimateError: it cannot be granted
         """
-        most = self._check_limits(lease)
-        return self.database.write(
-            self._write, lease.id, lease.project_id, most, status, opened, before_commit
-        )
+        return self.database.write(self.write_grant, lease, self.check_limits(lease))
 
-    def _check_limits(self, lease: model.Lease) -> limits.Amounts | None:
+    def check_limits(self, lease: model.Lease) -> limits.Amounts | None:
         """Check the limits of the project of a lease, see :meth:`.Quota.check_limits`."""
         amounts = self._amounts(lease)
-        holding = lease.with_reservations(
-            *(
-                dataclasses.replace(each, amounts=amounts[each.id])
-                for each in events_queue.pending_reservations(lease)
-            )
+        pending = (
+            dataclasses.replace(reservation, amounts=amounts[reservation.id])
+            for reservation in events_queue.pending_reservations(lease)
         )
-        return self.quota.check_limits(holding, lease)
+        return self.quota.check_limits(lease.with_reservations(*pending), lease)
 
-    def _write(
+    def write_grant(
         self,
         session: orm.Session,
-        lease_id: str,
-        project_id: str,
+        queued: model.Lease,
         most: limits.Amounts | None,
-        status: str,
-        opened: Collection[int],
-        before_commit: Callable[[orm.Session], None],
+        opened: Collection[int] = (),
     ) -> bool:
-        now = self.services.clock.now()
-        db_limits.lock_project(session, project_id, most)
-        lease = leases.find(session, lease_id, lock=True)
-        if lease is None or lease.status != status or events_queue.is_freeing(lease):
+        """Grant a lease; return whether it still had the status with which it was read.
+
+        :param most: what :meth:`check_limits` returned
+        :param opened: see :meth:`.Calendar.allocate`
+        :raises climate_core.exceptions.ClimateError: it cannot be granted
+        """
+        services, now = self.services, self.services.clock.now()
+        db_limits.lock_project(session, queued.project_id, most)
+        lease = leases.find(session, queued.id, lock=True)
+        if lease is None or lease.status != queued.status or events_queue.is_freeing(lease):
             return False
-        amounts = self._amounts(lease)
-        change = events_queue.grant_lease(
-            lease, amounts, now, self.services.conf.manager.before_start_seconds
-        )
-        db_limits.check_limits(session, project_id, limits.sum_amounts(change.lease.live), most)
+        before_start = services.conf.manager.before_start_seconds
+        change = events_queue.grant_lease(lease, self._amounts(lease), now, before_start)
+        adding = limits.sum_amounts(change.lease.live)
+        db_limits.check_limits(session, lease.project_id, adding, most)
         after = store.save(session, lease, change, now, _CAUSE)
-        calendar = self.services.allocation_service.calendar.transaction(session)
-        self.services.allocation_service.allocate(
-            calendar, after, events_queue.pending_reservations(after), {}, now, opened
-        )
-        before_commit(session)
+        transaction = services.calendar.transaction(session)
+        demands = self._read_demands(after)
+        allocation.allocate(services, transaction, after, demands, now, opened)
         signal(session, due_events.DUE)
         LOG.info('Lease %s is granted and leaves the queue', lease.id)
         return True
@@ -269,6 +288,117 @@ class WaitQueue:
             each.id: self.services.plugins[each.resource_type].amounts(each.params) or {}
             for each in events_queue.pending_reservations(lease)
         }
+
+
+class QueueTurns:
+    """Choose the leases of a pass in turns, and remember them. Any thread may use it.
+
+    Each manager has its own memory, and a new manager starts at the head of the queue: it chooses
+    fairly, and only repeats passes of other managers.
+
+    :param budget: the maximum cost of a pass
+    """
+
+    def __init__(self, budget: int = _PASS_BUDGET) -> None:
+        self._budget = budget
+        self._lock = threading.Lock()
+        self._passes = 0
+        #: The number of the pass by which a lease, or one of a project, was handled last.
+        self._leases: dict[str, int] = {}
+        self._projects: dict[str, int] = {}
+        #: The same before the last pass.
+        self._before = self._leases, self._projects
+        #: The leases that were handled in this round through the queue.
+        self._round: set[str] = set()
+
+    def choose(
+        self, waiting: Sequence[QueueEntry], wanted: str | None = None
+    ) -> tuple[list[str], bool]:
+        """Choose what the next pass handles.
+
+        The project that was handled longest ago is first. A project has two places in each turn:
+        one for the first lease of its queue, one for the lease that was handled longest ago.
+
+        :param waiting: all leases that wait, in the order of the queue
+        :param wanted: the id of a lease that is handled in any case
+        :returns: the ids of leases, in the order of the turns, and whether no lease is left
+            that was not handled in this round
+        """
+        with self._lock:
+            self._passes += 1
+            chosen = list(self._affordable(self._in_turn(waiting, wanted)))
+            present = {each.id for each in waiting}
+            projects = {each.project_id for each in waiting}
+            self._before = self._leases, self._projects
+            self._leases = _keep_present(self._leases, present)
+            self._projects = _keep_present(self._projects, projects)
+            for each in chosen:
+                self._leases[each.id] = self._projects[each.project_id] = self._passes
+            self._round |= {each.id for each in chosen}
+            is_over = present <= self._round
+            if is_over:
+                self._round = set()
+            return [each.id for each in chosen], is_over
+
+    def repeat(self, lease_ids: Iterable[str]) -> None:
+        """Handle leases soon again for which the pass had no budget left."""
+        with self._lock:
+            for each in lease_ids:
+                self._leases.pop(each, None)
+
+    def put_back(self, chosen: Iterable[QueueEntry], read: Collection[str]) -> None:
+        """Handle leases in the next passes that the last pass has chosen and not read.
+
+        :param chosen: all its leases, in the order of the turns
+        :param read: the ids of those that it has read
+        """
+        with self._lock:
+            leases, projects = self._before
+            counts = collections.Counter[str]()
+            for entry in chosen:
+                counts[entry.project_id] += 1
+                if entry.id in read:
+                    continue
+                self._leases[entry.id] = leases.get(entry.id, 0)
+                self._round.discard(entry.id)
+                # A project has had its turn with both its places.
+                if counts[entry.project_id] <= _PLACES_PER_TURN:
+                    self._projects[entry.project_id] = projects.get(entry.project_id, 0)
+
+    def _affordable(self, groups: Iterable[Sequence[QueueEntry]]) -> Iterator[QueueEntry]:
+        left = self._budget
+        for group in groups:
+            left -= sum(_FORECAST_COST if each.needs_forecast else 1 for each in group)
+            if left < 0:
+                return
+            yield from group
+
+    def _in_turn(
+        self, waiting: Sequence[QueueEntry], wanted: str | None
+    ) -> Iterator[Sequence[QueueEntry]]:
+        """Yield the leases that have a turn together, of one project."""
+        queues: dict[str, list[QueueEntry]] = {}
+        for each in waiting:
+            queues.setdefault(each.project_id, []).append(each)
+        found = [each for each in waiting if each.id == wanted]
+        yield found
+        # What comes before it in its project is handled with it.
+        first = {each.project_id for each in found}
+        order = sorted(queues, key=lambda each: (each not in first, self._projects.get(each, 0)))
+        for turn in itertools.zip_longest(*(self._pairs(queues[each]) for each in order)):
+            for pair in turn:
+                yield [each for each in pair or () if each.id != wanted]
+
+    def _pairs(self, queue: Sequence[QueueEntry]) -> Iterator[tuple[QueueEntry, ...]]:
+        oldest = sorted(queue, key=lambda each: self._leases.get(each.id, 0))
+        both = itertools.chain.from_iterable(zip(queue, oldest, strict=True))
+        unique = iter(dict.fromkeys(both))
+        while pair := tuple(itertools.islice(unique, _PLACES_PER_TURN)):
+            yield pair
+
+
+def _keep_present(passes: dict[str, int], present: Collection[str]) -> dict[str, int]:
+    return {key: number for key, number in passes.items() if key in present}
 
 
 class QueueWorker(Worker):

@@ -11,7 +11,7 @@ first, and the other lease starts after it. Leases of servers are found with the
 import dataclasses
 import datetime
 from collections.abc import Collection, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from oslo_log import log
 from sqlalchemy import orm
@@ -25,8 +25,8 @@ from climate_core.lease import model, states
 from climate_core.lease.events import preemption, schedule
 from climate_core.lease.history import Cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
-from climate_core.operations.draft import Draft
-from climate_core.operations.preemption.servers import ServerPreemption
+from climate_core.operations import allocation, server_preemption
+from climate_core.operations.draft import Draft, PreemptionChoice
 from climate_core.operations.services import Services
 from climate_core.plugins import base
 
@@ -36,25 +36,8 @@ _CAUSE: Final = Cause('lease.preempt')
 _HAS_STARTED: Final = (
     'A preemptible lease has just begun to use what would have been free. Try again.'
 )
-#: The reason of a lease that waits until preempted leases have released their servers.
-PREEMPTS: Final = 'It preempts other leases: it waits until there is room.'
 _NO_TIME: Final = datetime.timedelta()
 _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
-
-
-class PreemptionChoice(NamedTuple):
-    """The leases that another lease preempts.
-
-    :param lease: the other lease; it may start later than requested
-    :param leases: their ids
-    :param time: when active preempted leases release their resources; None: at its start
-    :param wait_reason: why it is queued until then; None: it is not queued
-    """
-
-    lease: model.Lease
-    leases: tuple[str, ...]
-    time: datetime.datetime | None = None
-    wait_reason: str | None = None
 
 
 class Preemption:
@@ -62,7 +45,6 @@ class Preemption:
 
     def __init__(self, services: Services) -> None:
         self.services = services
-        self.servers = ServerPreemption(services)
 
     def check(self, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
         """Reject a preemptible lease of resources that cannot be preempted, or of a queued kind.
@@ -70,14 +52,12 @@ class Preemption:
         :raises climate_core.exceptions.BadRequest: naming the field
         """
         lease, plugins = draft.lease, self.services.plugins
-        if not lease.preemptible:
-            return
         if lease.kind not in _KINDS:
-            told = (
+            message = (
                 'A preemptible lease must be of the kind immediate or scheduled, not '
                 f'{lease.kind}.'
             )
-            errors.add(exceptions.BadRequest(told, field='preemptible'))
+            errors.add(exceptions.BadRequest(message, field='preemptible'))
             return
         held = [
             e
@@ -87,11 +67,11 @@ class Preemption:
         mixed = len({each.unit_kind is None for each in lease.live}) > 1
         if held or mixed or not lease.reservations:
             field = (held[0].field if held else '') or 'preemptible'
-            told = (
+            message = (
                 f'{field}: a preemptible lease must have hosts or capacity, or servers, and '
                 'nothing that cannot be given up.'
             )
-            errors.add(exceptions.BadRequest(told, field=field))
+            errors.add(exceptions.BadRequest(message, field=field))
 
     def find(self, draft: Draft) -> PreemptionChoice | None:
         """Find the leases without whose allocations there is capacity for a draft.
@@ -125,26 +105,23 @@ class Preemption:
         """
         if draft.before is not None:
             return None
-        lease, asked = draft.lease, draft.request
+        lease, request = draft.lease, draft.request
         # An immediate lease is granted now, and ends at its end date whatever Nova finds then.
         may_end_later = lease.kind != states.LeaseKind.IMMEDIATE
-        if may_end_later and asked is not None and asked.lasts is not None:
-            lease = dataclasses.replace(lease, duration=round(asked.lasts.total_seconds()))
-        choice = self.servers.find(lease, draft.now)
-        if choice is None:
-            return None
-        reason = PREEMPTS if choice.start > draft.lease.start_date else None
-        return PreemptionChoice(draft.lease, choice.leases, choice.time, reason)
+        if may_end_later and request is not None and request.lasts is not None:
+            lease = dataclasses.replace(lease, duration=round(request.lasts.total_seconds()))
+        choice = server_preemption.find_preempted(self.services, lease, draft.now)
+        return None if choice is None else choice._replace(lease=draft.lease)
 
     def preempt_servers(self, lease: model.Lease, is_tried: bool = False) -> bool:
         """Preempt leases of servers for a lease whose servers have no host.
 
-        :param is_tried: see :meth:`.ServerPreemption.find`
+        :param is_tried: see :func:`.server_preemption.find_preempted`
         :returns: whether there will be capacity for it, by preemption or for another reason
         :raises climate_core.exceptions.ClimateError: try again later
         """
         now = self.services.clock.now()
-        choice = self.servers.find(lease, now, is_tried)
+        choice = server_preemption.find_preempted(self.services, lease, now, is_tried)
         if choice is None:
             return False
         if choice.leases:
@@ -153,7 +130,7 @@ class Preemption:
 
     def _preempt(self, session: orm.Session, *args: Any) -> None:
         """Preempt leases in a transaction."""
-        self.preempt(self.services.allocation_service.calendar.transaction(session), *args)
+        self.preempt(self.services.calendar.transaction(session), *args)
 
     def preempt(
         self,
@@ -173,18 +150,18 @@ class Preemption:
             lease = leases.find(session, lease_id, lock=True)
             if lease is None:
                 raise exceptions.NotEnough(_HAS_STARTED)
-            cleaning = (
-                self.services.allocation_service.cleaning(each)
-                for each in lease.live
-                if each.unit_kind is not None
-            )
-            cleaned = max(cleaning, default=_NO_TIME)
+            cleaning = {each.id: self._cleaning(each) for each in lease.live if each.unit_kind}
+            cleaned = max(cleaning.values(), default=_NO_TIME)
             change = preemption.preempt_lease(lease, time - cleaned, earliest, now)
             if change is None:
                 raise exceptions.NotEnough(_HAS_STARTED)
             store.save(session, lease, change, now, _CAUSE)
-            waits = change.lease.status == states.LeaseStatus.WAITING
-            self.services.allocation_service.release(calendar, lease, now if waits else time)
+            freed = now if change.lease.status == states.LeaseStatus.WAITING else time
+            for reservation_id, length in cleaning.items():
+                # Other leases can have the units when they are clean.
+                self.services.calendar.release(
+                    calendar, {reservation_id: ()}, freed - length, length
+                )
             LOG.info('Lease %s is preempted by lease %s', lease_id, preempting_id)
         if lease_ids:
             signal(session, due_events.DUE)
@@ -195,18 +172,19 @@ class Preemption:
         period = max(lease.start_date, draft.now), lease.end_date
         if period[0] >= period[1]:
             return None
-        promises = {
+        allocations = {
             key: each.promises for key, each in candidates.items() if each.overlaps(*period)
         }
-        reservations = (item.reservation for item in draft.items)
-        chosen = self.services.allocation_service.find_preempted(
-            lease, reservations, draft.now, promises
+        demands = allocation.read_demands(
+            self.services.plugins, (item.reservation for item in draft.items)
         )
+        remaining = allocation.remaining_period(lease, draft.now)
+        chosen = self.services.calendar.find_preempted(demands, *remaining, allocations)
         return PreemptionChoice(lease, tuple(chosen)) if chosen else None
 
     def _shift_after_notice(self, draft: Draft) -> model.Lease:
         """Return the lease; it starts when active leases can have released their allocations."""
-        lease, asked = draft.lease, draft.request
+        lease, request = draft.lease, draft.request
         cleaned = (
             plugin.cleaning(reservation)
             for plugin in self.services.plugins.values()
@@ -216,9 +194,16 @@ class Preemption:
         start = draft.now + self._notice() + max(cleaned, default=_NO_TIME)
         if start <= lease.start_date:
             return lease
-        lasts = asked.lasts if asked is not None else None
+        lasts = request.lasts if request is not None else None
         end = lease.end_date if lasts is None else start + lasts
         return schedule.shift_period(lease, start, end, draft.now)
+
+    def _cleaning(self, reservation: model.Reservation) -> datetime.timedelta:
+        """Return how long the units of a reservation stay free after its end."""
+        plugin = self.services.plugins[reservation.resource_type]
+        return (
+            plugin.cleaning(reservation) if isinstance(plugin, base.CalendarBacked) else _NO_TIME
+        )
 
     def _notice(self) -> datetime.timedelta:
         return datetime.timedelta(seconds=self.services.conf.queue.preemption_notice)

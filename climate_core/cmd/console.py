@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Describe in a sentence why a program cannot use its configuration, and so cannot start."""
+"""What programs report to their users: errors as sentences, and exit statuses.
+
+An error at the start says why a program cannot use its configuration.
+"""
 
 import contextlib
 import pathlib
@@ -80,3 +83,21 @@ def _describe_database(conf: cfg.ConfigOpts) -> list[str]:
     except sa.exc.ArgumentError:
         return ['That is what [database] connection says.']
     return [f'The database is {url.render_as_string(hide_password=True)}.']
+
+
+#: The exit status of the commands that look for something.
+NOTHING_FOUND, SOMETHING_FOUND, NOT_CHECKED = 0, 1, 2
+STATUS_HELP = (
+    'exit status: 0 nothing is wrong, 1 something was found, 2 it could not be looked for'
+)
+
+
+def exit_status(found: object, unseen: object = None) -> int:
+    """Return the exit status of a command.
+
+    :param found: true if something was found
+    :param unseen: true if something could not be checked
+    """
+    if unseen:
+        return NOT_CHECKED
+    return SOMETHING_FOUND if found else NOTHING_FOUND

@@ -7,7 +7,6 @@ there is no preemptible lease of servers.
 """
 
 import contextlib
-import dataclasses
 import datetime
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -18,13 +17,14 @@ from climate_common.resource_types import SERVER
 from climate_core import exceptions
 from climate_core.calendar import search
 from climate_core.cloud import Cloud, errors, servers
+from climate_core.cloud.errors import require_services
 from climate_core.concurrency import SearchBudget
 from climate_core.db import forecast_reads, leases
 from climate_core.db.forecast_reads import PreemptibleServers
 from climate_core.lease import model, states
 from climate_core.lease.events import queue
 from climate_core.operations import pool_forecast
-from climate_core.operations.pool_forecast import require_cloud
+from climate_core.operations.draft import PreemptionChoice
 from climate_core.operations.services import Services
 from climate_core.plugins import server_end
 from climate_core.plugins.forecast import (
@@ -39,6 +39,8 @@ from climate_core.plugins.pool_capacity import CommonHostCapacity
 _KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
 )
+#: The reason of a lease that waits until preempted leases have released their servers.
+PREEMPTS: Final = 'It preempts other leases: it waits until there is room.'
 #: Maximum number of earlier waiting leases for which capacity is left, to bound the cost.
 _MAX_LEASES_AHEAD: Final = 100
 #: Maximum number of servers of these leases. A lease that exceeds it is skipped: it may take what
@@ -51,80 +53,58 @@ _CLAIM_FACTOR: Final = 4
 _MAX_SERVERS_CHECKED: Final = 1000
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PreemptionChoice:
-    """The leases that another lease preempts.
+def find_preempted(
+    services: Services, lease: model.Lease, now: datetime.datetime, is_tried: bool = False
+) -> PreemptionChoice | None:
+    """Find the fewest leases without which all servers of a lease have a host.
 
-    :param leases: their ids; none if there will be sufficient capacity anyway
-    :param time: when active leases release their servers
-    :param start: when the other lease can have the capacity
+    :param is_tried: whether Nova has just found no host; if the forecast finds one, preemption
+        does not help
+    :returns: no leases if there will be sufficient capacity anyway; None if there is no sufficient
+        capacity without all of them either
+    :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer; try
+        again later
     """
-
-    leases: tuple[str, ...]
-    time: datetime.datetime
-    start: datetime.datetime
-
-
-@dataclasses.dataclass
-class ServerPreemption:
-    """Find the leases to preempt for a lease whose servers have no host."""
-
-    services: Services
-
-    def find(
-        self, lease: model.Lease, now: datetime.datetime, is_tried: bool = False
-    ) -> PreemptionChoice | None:
-        """Find the fewest leases without which all servers of a lease have a host.
-
-        :param is_tried: whether Nova has just found no host; if the forecast finds one,
-            preemption does not help
-        :returns: None if there is no sufficient capacity without all of them either
-        :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer; try
-            again later
-        """
-        if lease.preemptible or lease.kind not in _KINDS:
-            return None
-        if not lease.live or len(_find_servers(lease)) < len(lease.live):
-            return None
-        first, end = queue.granted_period(lease, now)
-        time, start = self._times(lease, first, now)
-        if lease.duration is not None:
-            end = max(end, start + datetime.timedelta(seconds=lease.duration))
-        if start >= end:
-            return None
-        found = self.services.database.read(forecast_reads.find_preemptible_servers, end)
-        if not found:
-            return None
-        if is_tried and not all(each.is_made for each in lease.live):
-            # A server of which only Nova knows yet would not be counted.
-            raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
-        try:
-            snapshot = _PoolSnapshot(self.services, lease, (start, end))
-        except exceptions.BadRequest:
-            # Its demand is not known, so the leases to preempt are not known either.
-            return None
-        if is_tried and snapshot.is_enough_now():
-            return None
-        if snapshot.is_enough(()):
-            # Leases that are being preempted already are sufficient, or there is capacity soon
-            # without preemption.
-            gives_way = any(each.given_up_at for each in found)
-            return PreemptionChoice((), time, start) if gives_way else None
-        candidates = [each for each in found if each.given_up_at is None and snapshot.knows(each)]
-        obstacles = _PreemptionObstacles(
-            self.services.cloud, [each for each in candidates if each.runs]
-        )
-        return _choose(candidates, snapshot, obstacles, PreemptionChoice((), time, start))
-
-    def _times(
-        self, lease: model.Lease, first: datetime.datetime, now: datetime.datetime
-    ) -> tuple[datetime.datetime, datetime.datetime]:
-        """Return when preempted leases release their servers, and when a lease can start."""
-        if lease.kind == states.LeaseKind.SCHEDULED:
-            first -= datetime.timedelta(seconds=self.services.conf[SERVER].lead_seconds)
-        notice = datetime.timedelta(seconds=self.services.conf.queue.preemption_notice)
-        time = max(now + notice, first - pool_forecast.PREEMPTION_TIME)
-        return time, max(lease.start_date, time + pool_forecast.PREEMPTION_TIME)
+    if lease.preemptible or lease.kind not in _KINDS:
+        return None
+    if not lease.live or len(_find_servers(lease)) < len(lease.live):
+        return None
+    first, end = queue.granted_period(lease, now)
+    if lease.kind == states.LeaseKind.SCHEDULED:
+        first -= datetime.timedelta(seconds=services.conf[SERVER].lead_seconds)
+    notice = datetime.timedelta(seconds=services.conf.queue.preemption_notice)
+    # When preempted leases release their servers, and when the lease can start.
+    time = max(now + notice, first - pool_forecast.PREEMPTION_TIME)
+    start = max(lease.start_date, time + pool_forecast.PREEMPTION_TIME)
+    if lease.duration is not None:
+        end = max(end, start + datetime.timedelta(seconds=lease.duration))
+    if start >= end:
+        return None
+    preemptible = services.database.read(forecast_reads.find_preemptible_servers, end)
+    if not preemptible:
+        return None
+    if is_tried and not all(reservation.is_made for reservation in lease.live):
+        # A server of which only Nova knows yet would not be counted.
+        raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
+    try:
+        snapshot = _PoolSnapshot(services, lease, (start, end))
+    except exceptions.BadRequest:
+        # Its demand is not known, so the leases to preempt are not known either.
+        return None
+    if is_tried and snapshot.is_enough_now():
+        return None
+    reason = PREEMPTS if start > lease.start_date else None
+    if snapshot.is_enough(()):
+        # Leases that are being preempted already are sufficient, or there is capacity soon
+        # without preemption.
+        is_preempting = any(other.given_up_at for other in preemptible)
+        return PreemptionChoice(lease, (), time, reason) if is_preempting else None
+    candidates = [
+        other for other in preemptible if other.given_up_at is None and snapshot.knows(other)
+    ]
+    active = [other for other in candidates if other.runs]
+    chosen = _choose(candidates, snapshot, _PreemptionObstacles(services.cloud, active))
+    return PreemptionChoice(lease, chosen, time, reason) if chosen else None
 
 
 class _PreemptionObstacles:
@@ -138,7 +118,7 @@ class _PreemptionObstacles:
     """
 
     def __init__(self, cloud: Cloud, running: Sequence[PreemptibleServers]) -> None:
-        with require_cloud():
+        with require_services():
             self._conn = cloud.service()
         self._unchecked = {each.lease_id: each for each in running}
         projects = {each.project_id for each in running}
@@ -167,12 +147,12 @@ class _PreemptionObstacles:
                 found |= dict.fromkeys((each.lease_id for each in unknown), project_id)
         return {*found}
 
-    def _is_preemptible(self, one: PreemptibleServers, is_chosen: bool = True) -> bool:
-        del self._unchecked[one.lease_id]
-        self._counts[one.project_id] += 1
-        share = self._shares[one.project_id]
+    def _is_preemptible(self, lease: PreemptibleServers, is_chosen: bool = True) -> bool:
+        del self._unchecked[lease.lease_id]
+        self._counts[lease.project_id] += 1
+        share = self._shares[lease.project_id]
         try:
-            for server_id in one.servers:
+            for server_id in lease.servers:
                 share.spend()
                 if server_end.find_obstacle(servers.get(self._conn, server_id)):
                     return False
@@ -183,7 +163,7 @@ class _PreemptionObstacles:
             raise exceptions.ServiceUnavailable(str(exc)) from exc
         if is_chosen:
             # A successful check is free.
-            share.left += len(one.servers)
+            share.left += len(lease.servers)
         return True
 
 
@@ -203,16 +183,16 @@ class _PoolSnapshot:
         period: tuple[datetime.datetime, datetime.datetime],
     ) -> None:
         database = services.database
-        with require_cloud():
-            self._room = CommonHostCapacity(services.cloud.service())
-        self._places = self._room.places
+        with require_services():
+            self._pool = CommonHostCapacity(services.cloud.service())
+        self._places = self._pool.places
         self._start, self._end = map(dates.to_microseconds, period)
-        self._releases = pool_forecast.read_releases(database, SERVER, self._room)
-        self._claims = pool_forecast.read_future_demands(database, SERVER, self._room)
+        self._releases = pool_forecast.read_releases(database, SERVER, self._pool)
+        self._claims = pool_forecast.read_future_demands(database, SERVER, self._pool)
         self._claims.pop(lease.id, None)
         # Servers that are present need no further capacity.
         wanted = [each for each in _find_servers(lease) if each.resource_id not in self._places]
-        self._asked = self._demand(wanted)
+        self._requested = self._demand(wanted)
         waiting = [each.id for each in database.read(leases.read_queue) if each.needs_forecast]
         first = database.read(leases.read_waiting, waiting[:_MAX_LEASES_AHEAD])
         self._ahead: list[FutureDemand] = []
@@ -235,13 +215,13 @@ class _PoolSnapshot:
         """Return whether a budget is spent: sets may have been rejected without a full check."""
         return min(self.budget.left, self.claim_budget.left) <= 0
 
-    def knows(self, one: PreemptibleServers) -> bool:
+    def knows(self, lease: PreemptibleServers) -> bool:
         """Return whether it is known what a lease would release."""
-        return not one.runs or all(each in self._places for each in one.servers)
+        return not lease.runs or all(each in self._places for each in lease.servers)
 
     def is_enough_now(self) -> bool:
         """Return whether there is sufficient capacity now, whatever is expected later."""
-        return _fits(Forecast(self._room.hosts), self._asked)
+        return _fits(Forecast(self._pool.hosts), self._requested)
 
     def is_enough(self, some: Sequence[PreemptibleServers]) -> bool:
         """Return whether there is capacity without some leases, after earlier queued leases.
@@ -249,22 +229,22 @@ class _PoolSnapshot:
         :returns: False, too, if a budget is spent
         """
         # A forecast reads all hosts.
-        cost = len(self._room.hosts) + len(self._asked.servers)
+        cost = len(self._pool.hosts) + len(self._requested.servers)
         if self.is_cut_short or not self.budget.spend(cost):
             return False
         freed = (
-            Release(at=self._start, host=self._places[each], amounts=self._room.released(amounts))
-            for one in some
-            if one.runs
-            for each, amounts in one.servers.items()
+            Release(at=self._start, host=self._places[each], amounts=self._pool.released(amounts))
+            for lease in some
+            if lease.runs
+            for each, amounts in lease.servers.items()
         )
         without = {each.lease_id for each in some}
         claims = [each for lease_id, each in self._claims.items() if lease_id not in without]
         releases = [*self._releases, *freed]
-        forecast = Forecast(self._room.hosts, releases, [*self._ahead, *claims])
+        forecast = Forecast(self._pool.hosts, releases, [*self._ahead, *claims])
         # Each set places all claims again.
         forecast.budget, forecast.claim_budget = self.budget, self.claim_budget
-        return _fits(forecast, self._asked)
+        return _fits(forecast, self._requested)
 
     def choose_fewest(self, candidates: Sequence[PreemptibleServers]) -> list[PreemptibleServers]:
         """Choose the fewest leases without which the capacity is sufficient.
@@ -278,7 +258,7 @@ class _PoolSnapshot:
         )
 
     def _demand(self, wanted: Iterable[model.Reservation]) -> FutureDemand:
-        found = [pool_forecast.read_demand(self._room, each.id, each) for each in wanted]
+        found = [pool_forecast.read_demand(self._pool, each.id, each) for each in wanted]
         return FutureDemand(start=self._start, end=self._end, servers=found)
 
 
@@ -286,30 +266,29 @@ def _choose(
     candidates: Sequence[PreemptibleServers],
     snapshot: _PoolSnapshot,
     obstacles: _PreemptionObstacles,
-    none: PreemptionChoice,
-) -> PreemptionChoice | None:
+) -> tuple[str, ...]:
     """Choose leases all of whose servers can be preempted.
 
-    :returns: None if there are none, or the search for them costs too much
+    :returns: their ids; none also if the search for them costs too much
     """
-    chosen = snapshot.choose_fewest([each for each in candidates if not each.runs])
+    chosen = snapshot.choose_fewest([lease for lease in candidates if not lease.runs])
     while True:
         chosen = chosen or snapshot.choose_fewest(candidates)
         # A search that was cut short could preempt more leases than the fewest.
         if not chosen or snapshot.is_cut_short:
-            return None
-        if sum(len(each.servers) for each in chosen if each.runs) > _MAX_SERVERS_CHECKED:
-            return None
-        refused = obstacles.find(chosen)
-        if not refused:
-            return dataclasses.replace(none, leases=tuple(each.lease_id for each in chosen))
-        candidates = [each for each in candidates if each.lease_id not in refused]
+            return ()
+        if sum(len(lease.servers) for lease in chosen if lease.runs) > _MAX_SERVERS_CHECKED:
+            return ()
+        rejected = obstacles.find(chosen)
+        if not rejected:
+            return tuple(lease.lease_id for lease in chosen)
+        candidates = [lease for lease in candidates if lease.lease_id not in rejected]
         chosen = []
 
 
-def _fits(forecast: Forecast, asked: FutureDemand) -> bool:
+def _fits(forecast: Forecast, demand: FutureDemand) -> bool:
     try:
-        forecast.check(asked)
+        forecast.check(demand)
     except NotExpected:
         return False
     return True
