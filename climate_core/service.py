@@ -41,7 +41,7 @@ from climate_core.repair import listener
 from climate_core.repair.cleanup import LeasePurger
 from climate_core.repair.reconciliation import Reconciler
 from climate_core.rpc import client, server
-from climate_core.threads import Background, Backoff, MessageServer, Worker
+from climate_core.threads import Background, Backoff, MessageServer
 
 LOG = log.getLogger(__name__)
 
@@ -205,20 +205,18 @@ class ManagerService:
         yield CalendarWarmup(self._calendar)
         yield self.rpc
         if watch:
-            nudge = self.scheduler.nudge
-            trusts = Trusts(self.cloud)
-            refused = self.metrics.trust_refused
-            yield Reconciler(conf, self.database, self.plugins, trusts, nudge, refused)
+            yield Reconciler(
+                conf,
+                self.database,
+                self.plugins,
+                Trusts(self.cloud),
+                self.scheduler,
+                self.metrics,
+            )
             workers = self._create_package_workers()
             yield from workers
-
-            def nudge_workers() -> None:
-                for worker in workers:
-                    if isinstance(worker, Worker) and worker.polls_on_compute_change:
-                        worker.nudge()
-
             checks = {
-                name: listener.NotifiedChecks(self.database, plugin, nudge)
+                name: listener.NotifiedChecks(self.database, plugin, self.scheduler)
                 for name, plugin in self.plugins.items()
                 if plugin.notifications is not None
             }
@@ -228,8 +226,8 @@ class ManagerService:
                 self.plugins,
                 checks,
                 self._early_looks,
-                self.scheduler.poll_early,
-                nudge_workers,
+                self.scheduler,
+                workers,
             )
         if conf.metrics.listen:
             # It binds its address immediately: a manager that cannot bind it does not start.

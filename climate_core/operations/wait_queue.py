@@ -258,12 +258,12 @@ class WaitQueue:
         session: orm.Session,
         queued: model.Lease,
         most: limits.Amounts | None,
-        opened: Collection[int] = (),
+        forced_available: Collection[int] = (),
     ) -> bool:
         """Grant a lease; return whether it still had the status with which it was read.
 
         :param most: what :meth:`check_limits` returned
-        :param opened: see :meth:`.Calendar.allocate`
+        :param forced_available: see :meth:`.Calendar.allocate`
         :raises climate_core.exceptions.ClimateError: it cannot be granted
         """
         services, now = self.services, self.services.clock.now()
@@ -278,7 +278,7 @@ class WaitQueue:
         after = store.save(session, lease, change, now, _CAUSE)
         transaction = services.calendar.transaction(session)
         demands = self._read_demands(after)
-        allocation.allocate(services, transaction, after, demands, now, opened)
+        allocation.allocate(services, transaction, after, demands, now, forced_available)
         signal(session, due_events.DUE)
         LOG.info('Lease %s is granted and leaves the queue', lease.id)
         return True

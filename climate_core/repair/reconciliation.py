@@ -27,6 +27,7 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.db import leases, reservations, sql, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.delivery.metrics import Metrics
 from climate_core.lease import resources, states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import REPORTED, Reservation
@@ -40,7 +41,7 @@ from climate_core.plugins.base import (
     ResourcePlugin,
 )
 from climate_core.repair import cleanup
-from climate_core.threads import PeriodicWorker
+from climate_core.threads import PeriodicWorker, Worker
 
 _LOST_CAUSE = Cause('resource.lost')
 #: A service has reported wrong amounts.
@@ -187,8 +188,8 @@ _LOGGED_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *D
 class Reconciler(PeriodicWorker):
     """Reconcile the leases with the cloud, in a dedicated thread.
 
-    :param nudge: called when something was written that the engine should look at
-    :param trust_refused: called for each trust that Keystone does not let the service delete
+    :param scheduler: of the engine, which is nudged when something was written
+    :param metrics: count the trusts that Keystone does not let the service delete
     """
 
     name = 'reconcile'
@@ -199,16 +200,16 @@ class Reconciler(PeriodicWorker):
         database: Database,
         plugins: Mapping[str, ResourcePlugin],
         trusts: Trusts,
-        nudge: Callable[[], None] = lambda: None,
-        trust_refused: Callable[[], None] = lambda: None,
+        scheduler: Worker | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         super().__init__(conf.reconcile.interval, _FIRST_SECONDS)
         self._conf = conf
         self._database = database
         self._plugins = plugins
         self._trusts = trusts
-        self._nudge = nudge
-        self._trust_refused = trust_refused
+        self._scheduler = scheduler
+        self._metrics = metrics
         #: Resources that are in the log already; no decision depends on it.
         self._reported: set[str] = set()
         #: Type of resource -> the marks that this process has set, by the ids of servers.
@@ -225,17 +226,17 @@ class Reconciler(PeriodicWorker):
                 if self.stopping:
                     return
                 if isinstance(plugin, step.capability):
-                    self._try(step.what, step.function, self, plugin)
-        self._try('trusts that no lease needs', self._delete_retired)
+                    with _log_errors(step.what):
+                        step.function(self, plugin)
+        with _log_errors('trusts that no lease needs'):
+            self._delete_retired()
         if self._conf.cloud.sweep_trusts:
-            self._try('trusts without a lease', self._sweep_trusts)
+            with _log_errors('trusts without a lease'):
+                self._sweep_trusts()
 
-    @staticmethod
-    def _try(what: str, function: Callable[..., object], *args: object) -> None:
-        try:
-            function(*args)
-        except _LOGGED_ERRORS as exc:
-            LOG.warning('Looking for %s failed, the next comparison tries again: %s', what, exc)
+    def _nudge(self) -> None:
+        if self._scheduler is not None:
+            self._scheduler.nudge()
 
     def record_lost(self, plugin: ResourcePlugin) -> None:
         """Record the resources of a type that are gone."""
@@ -271,8 +272,10 @@ class Reconciler(PeriodicWorker):
     def _delete_retired(self) -> None:
         for trust_id in cleanup.find_retired_trusts(self._database):
             if not self.stopping:
-                args = self._database, self._trusts, trust_id, self._trust_refused
-                self._try('trusts to delete', cleanup.delete_retired_trust, *args)
+                with _log_errors('trusts to delete'):
+                    cleanup.delete_retired_trust(
+                        self._database, self._trusts, trust_id, self._metrics
+                    )
 
     def _sweep_trusts(self) -> None:
         mine = set(self._trusts.list_own())
@@ -283,11 +286,17 @@ class Reconciler(PeriodicWorker):
             return
         for trust_id in old:
             if not self.stopping:
-                self._try('trusts to delete', self._delete_trust, trust_id)
+                with _log_errors('trusts to delete'):
+                    self._trusts.delete(trust_id)
+                    LOG.warning('Deleted the trust %s, which no lease has', trust_id)
 
-    def _delete_trust(self, trust_id: str) -> None:
-        self._trusts.delete(trust_id)
-        LOG.warning('Deleted the trust %s, which no lease has', trust_id)
+
+@contextlib.contextmanager
+def _log_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except _LOGGED_ERRORS as exc:
+        LOG.warning('Looking for %s failed, the next comparison tries again: %s', what, exc)
 
 
 class _Step(NamedTuple):

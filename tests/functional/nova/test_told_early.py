@@ -43,13 +43,14 @@ class TestToldEarly(MadeServersTest):
         bulkhead = ServiceBulkhead(WORKERS, 100)
         pool = EventPool(world.database, world.executor.work, WORKERS, bulkhead)
         self.scheduler = Signalling(world.database, world.clock, pool, 600)
-        self.checks = NotifiedChecks(world.database, world.plugins[ServerPlugin.resource_type])
+        servers = world.plugins[ServerPlugin.resource_type]
+        self.checks = NotifiedChecks(world.database, servers, self.scheduler)
         self.endpoint = NotificationEndpoint(
             ServerPlugin.notifications,
             ServerPlugin.resource_type,
             self.checks,
             due_events.EarlyPolls(world.database),
-            self.scheduler.poll_early,
+            self.scheduler,
         )
         self.server = self.boot({'reserved': 'True', 'lease_params': '{"name": "lease"}'})
         self.assert_status(self.server, 'RESERVED')
