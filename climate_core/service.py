@@ -19,8 +19,9 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import delivery as usage_conf
 from climate_core.db import trusts as db_trusts
-from climate_core.db.due_events import EarlyPolls
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
+from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.db.events import EarlyPolls
+from climate_core.db.sql import Clock
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
 from climate_core.engine.allocation_release import AllocationReleaser

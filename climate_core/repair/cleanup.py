@@ -11,7 +11,8 @@ from climate_core import exceptions
 from climate_core.cloud.trusts import Trusts
 from climate_core.db import store
 from climate_core.db import trusts as db_trusts
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
+from climate_core.db.sql import Clock
 from climate_core.delivery.metrics import Metrics
 from climate_core.threads import PeriodicWorker
 

@@ -32,7 +32,7 @@ from oslo_log import log
 from climate_core.cloud import errors
 from climate_core.concurrency import RateLimit
 from climate_core.conf import cloud
-from climate_core.db import due_events, reservations, store
+from climate_core.db import events, leases, store
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.engine.scheduler import Scheduler
 from climate_core.lease.model import Reservation
@@ -151,7 +151,7 @@ class NotifiedChecks(Worker):
         changed: set[str] = set()
         try:
             held = self._database.read(
-                reservations.find_holders, self._plugin.resource_type, sorted(checked)
+                leases.find_holding_reservations, self._plugin.resource_type, sorted(checked)
             )
             changed = self._record(is_move, held) if held else set()
         except _CHECK_ERRORS as exc:
@@ -194,7 +194,7 @@ class NotificationEndpoint:
         source: NotificationSource,
         resource_type: str,
         checks: NotifiedChecks,
-        early_polls: due_events.EarlyPolls,
+        early_polls: events.EarlyPolls,
         scheduler: Scheduler,
     ) -> None:
         types = '|'.join(map(re.escape, sorted({*source.lost, *source.moved, *source.done})))
@@ -276,7 +276,7 @@ def create_listeners(
     conf: cfg.ConfigOpts,
     plugins: Mapping[str, ResourcePlugin],
     checks: Mapping[str, NotifiedChecks],
-    early_polls: due_events.EarlyPolls,
+    early_polls: events.EarlyPolls,
     scheduler: Scheduler,
     workers: Sequence[Background],
 ) -> list[MessageServer]:

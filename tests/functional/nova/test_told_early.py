@@ -4,7 +4,7 @@
 import threading
 
 from climate_core import test_hooks
-from climate_core.db import due_events
+from climate_core.db import events
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.scheduler import Scheduler
@@ -49,7 +49,7 @@ class TestToldEarly(MadeServersTest):
             ServerPlugin.notifications,
             ServerPlugin.resource_type,
             self.checks,
-            due_events.EarlyPolls(world.database),
+            events.EarlyPolls(world.database),
             self.scheduler,
         )
         self.server = self.boot({'reserved': 'True', 'lease_params': '{"name": "lease"}'})
@@ -89,7 +89,7 @@ class TestToldEarly(MadeServersTest):
         test_hooks.install(self.hear)
         self.work(seconds=5)
         assert self.state(self.lease_id)[0] == 'STARTING'
-        self.time.forward(seconds=due_events.MIN_POLL_SECONDS)
+        self.time.forward(seconds=events.MIN_POLL_SECONDS)
         (start,) = self.world.lease(self.lease_id).events_of(model.START)
         assert start.next_at > self.time()
         self.scheduler.work()

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from climate_core.db import due_events
+from climate_core.db import events
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins.base import Evacuable, ReservedResource, ResourcePlugin
@@ -98,7 +98,7 @@ class Cloud:
             each: listener.NotifiedChecks(database, plugin, engine)
             for each, plugin in self.plugins.items()
         }
-        early = due_events.EarlyPolls(database)
+        early = events.EarlyPolls(database)
         self._endpoints = {
             name: listener.NotificationEndpoint(
                 plugin.notifications,
