@@ -19,8 +19,9 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import delivery as usage_conf
 from climate_core.db import trusts as db_trusts
-from climate_core.db.due_events import EarlyPolls
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
+from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.db.events import EarlyPolls
+from climate_core.db.sql import Clock
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
 from climate_core.engine.allocation_release import AllocationReleaser
@@ -41,7 +42,7 @@ from climate_core.repair import listener
 from climate_core.repair.cleanup import LeasePurger
 from climate_core.repair.reconciliation import Reconciler
 from climate_core.rpc import client, server
-from climate_core.threads import Background, Backoff, MessageServer, Worker
+from climate_core.threads import Background, Backoff, MessageServer
 
 LOG = log.getLogger(__name__)
 
@@ -205,20 +206,18 @@ class ManagerService:
         yield CalendarWarmup(self._calendar)
         yield self.rpc
         if watch:
-            nudge = self.scheduler.nudge
-            trusts = Trusts(self.cloud)
-            refused = self.metrics.trust_refused
-            yield Reconciler(conf, self.database, self.plugins, trusts, nudge, refused)
+            yield Reconciler(
+                conf,
+                self.database,
+                self.plugins,
+                Trusts(self.cloud),
+                self.scheduler,
+                self.metrics,
+            )
             workers = self._create_package_workers()
             yield from workers
-
-            def nudge_workers() -> None:
-                for worker in workers:
-                    if isinstance(worker, Worker) and worker.polls_on_compute_change:
-                        worker.nudge()
-
             checks = {
-                name: listener.NotifiedChecks(self.database, plugin, nudge)
+                name: listener.NotifiedChecks(self.database, plugin, self.scheduler)
                 for name, plugin in self.plugins.items()
                 if plugin.notifications is not None
             }
@@ -228,8 +227,8 @@ class ManagerService:
                 self.plugins,
                 checks,
                 self._early_looks,
-                self.scheduler.poll_early,
-                nudge_workers,
+                self.scheduler,
+                workers,
             )
         if conf.metrics.listen:
             # It binds its address immediately: a manager that cannot bind it does not start.

@@ -22,7 +22,7 @@ from climate_core.calendar.model import Access
 from climate_core.cloud import Cloud, errors
 from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
-from climate_core.db import allocations
+from climate_core.db import registered_units
 from climate_core.db.engine import Database
 from climate_core.operations.remote import remote
 from climate_core.packages import PoolCheck
@@ -375,7 +375,7 @@ def check_unallocated(
     :param name: the name of the unit, for messages
     :param error: the type of the error
     """
-    allocated = allocations.find_last_allocation(session, unit_id)
+    allocated = registered_units.find_last_allocation(session, unit_id)
     if allocated is not None:
         count, end = allocated
         raise error(

@@ -13,7 +13,7 @@ from typing import Final
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.db.reservations import Count
+from climate_core.db.leases import ReservationCount
 from climate_core.lease import model
 from climate_core.lease.events import end
 from climate_core.lease.states import LIVE, LeaseStatus, ReservationStatus
@@ -45,7 +45,9 @@ _CONTROL: Final = re.compile(r'[\x00-\x1f\x7f-\x9f]')
 _NEVER_STARTED: Final = frozenset({end.CANCELLED, end.NEVER_ENOUGH})
 
 
-def render_calendar(name: str, leases: Iterable[tuple[model.Lease, Sequence[Count]]]) -> bytes:
+def render_calendar(
+    name: str, leases: Iterable[tuple[model.Lease, Sequence[ReservationCount]]]
+) -> bytes:
     """Render an iCalendar with an event for each lease.
 
     The same leases give the same bytes, so that the feed has an ETag.
@@ -96,7 +98,7 @@ def _status(lease: model.Lease) -> str:
     return _STATUSES.get(lease.status, 'CONFIRMED')
 
 
-def _description(lease: model.Lease, counts: Sequence[Count]) -> str:
+def _description(lease: model.Lease, counts: Sequence[ReservationCount]) -> str:
     # Without released reservations; a lease that has none left is shown with all it had.
     holding = [count for count in counts if count.status in _HOLDING]
     types: Counter[str] = Counter()

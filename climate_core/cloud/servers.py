@@ -32,6 +32,8 @@ _WITH_HINTS = '2.100'
 _WITH_LIMITS = '2.98'
 #: The attribute of a server with its volumes, including those it waits for.
 VOLUMES = 'os-extended-volumes:volumes_attached'
+#: The tasks of a server that is being deleted (nova/compute/task_states.py).
+_DELETING = frozenset({'deleting', 'soft-deleting'})
 
 
 def get(conn: Connection, server_id: str, *, hints: bool = False) -> dict[str, Any]:
@@ -49,6 +51,11 @@ def get(conn: Connection, server_id: str, *, hints: bool = False) -> dict[str, A
 def read_project(server: Mapping[str, Any]) -> str:
     """Return the project of a server."""
     return str(server['tenant_id'])
+
+
+def is_deleting(server: Mapping[str, Any]) -> bool:
+    """Return whether the deletion of a server was requested; Nova ignores another request."""
+    return server.get('OS-EXT-STS:task_state') in _DELETING
 
 
 def create(conn: Connection, wanted: Mapping[str, Any], hints: Mapping[str, Any]) -> str:

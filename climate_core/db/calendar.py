@@ -17,14 +17,11 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_common.dates import from_microseconds
-from climate_core.db import rows as db_rows
 from climate_core.db import sql, tables
 from climate_core.db.engine import signal
 from climate_core.db.sql import microseconds
+from climate_core.db.tables import ALLOCATIONS, LEASES, RESERVATIONS, UNITS
 from climate_core.lease.allocations import Allocation
-
-_UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
-_RESERVATION, _LEASE = tables.RESERVATIONS, tables.LEASES
 
 #: The signal of a transaction that may have freed capacity.
 FREED = 'calendar.freed'
@@ -37,40 +34,40 @@ _CHUNK = 500
 
 #: Of a unit; JSON as it is stored.
 _UNIT_COLUMNS = (
-    _UNIT.c.id,
-    _UNIT.c.generation,
-    _UNIT.c.kind,
-    _UNIT.c.pool,
-    _UNIT.c.available,
-    _UNIT.c.lanes,
-    _UNIT.c.asleep,
-    sa.type_coerce(_UNIT.c.capacity, sa.Text).label('capacity'),
-    sa.type_coerce(_UNIT.c.properties, sa.Text).label('properties'),
-    sa.type_coerce(_UNIT.c.access, sa.Text).label('access'),
+    UNITS.c.id,
+    UNITS.c.generation,
+    UNITS.c.kind,
+    UNITS.c.pool,
+    UNITS.c.available,
+    UNITS.c.lanes,
+    UNITS.c.asleep,
+    sa.type_coerce(UNITS.c.capacity, sa.Text).label('capacity'),
+    sa.type_coerce(UNITS.c.properties, sa.Text).label('properties'),
+    sa.type_coerce(UNITS.c.access, sa.Text).label('access'),
 )
 _TIMES = (
-    microseconds(_ALLOCATION.c.start).label('start'),
-    microseconds(_ALLOCATION.c.end).label('end'),
+    microseconds(ALLOCATIONS.c.start).label('start'),
+    microseconds(ALLOCATIONS.c.end).label('end'),
 )
 _ALLOCATION_COLUMNS = (
-    _ALLOCATION.c.unit_id,
+    ALLOCATIONS.c.unit_id,
     *_TIMES,
-    _ALLOCATION.c.lane,
-    _ALLOCATION.c.pieces,
-    sa.type_coerce(_ALLOCATION.c.piece, sa.Text).label('piece'),
+    ALLOCATIONS.c.lane,
+    ALLOCATIONS.c.pieces,
+    sa.type_coerce(ALLOCATIONS.c.piece, sa.Text).label('piece'),
 )
 #: The end of the text of an allocation: some databases cut long texts off.
 _MARK = '.'
 #: In the order of the fields of :class:`Allocation`.
 _STORED_COLUMNS = (
-    _ALLOCATION.c.unit_id,
-    _ALLOCATION.c.reservation_id,
+    ALLOCATIONS.c.unit_id,
+    ALLOCATIONS.c.reservation_id,
     *_TIMES,
-    _ALLOCATION.c.lane,
-    _ALLOCATION.c.pieces,
-    _ALLOCATION.c.piece,
-    _ALLOCATION.c.unit_generation,
-    _ALLOCATION.c.released,
+    ALLOCATIONS.c.lane,
+    ALLOCATIONS.c.pieces,
+    ALLOCATIONS.c.piece,
+    ALLOCATIONS.c.unit_generation,
+    ALLOCATIONS.c.released,
 )
 
 
@@ -106,14 +103,14 @@ def read_changed_units(
         still have it are not read
     """
     late = sa.literal(seen - datetime.timedelta(seconds=COMMIT_DELAY), tables.Time())
-    conditions = [_UNIT.c.changed_at > late]
+    conditions = [UNITS.c.changed_at > late]
     pairs = list(known.items())[-_KNOWN:]
     if pairs:
-        conditions.append(sa.tuple_(_UNIT.c.id, _UNIT.c.generation).not_in(pairs))
+        conditions.append(sa.tuple_(UNITS.c.id, UNITS.c.generation).not_in(pairs))
     # If nothing changed there is still a row, with the time.
     clock = sa.select(sql.now(session).label('now')).subquery()
     query = sa.select(clock.c.now, *_UNIT_COLUMNS).select_from(
-        clock.outerjoin(_UNIT, sa.and_(*conditions))
+        clock.outerjoin(UNITS, sa.and_(*conditions))
     )
     found = session.execute(query).all()
     return found[0][0], [row[1:] for row in found if row[1] is not None]
@@ -121,16 +118,16 @@ def read_changed_units(
 
 def read_units(session: orm.Session, ids: Collection[int] | None = None) -> list[Any]:
     """Read units, or all units; deleted units are missing."""
-    query = sa.select(*_UNIT_COLUMNS).order_by(_UNIT.c.id)
+    query = sa.select(*_UNIT_COLUMNS).order_by(UNITS.c.id)
     if ids is not None:
-        query = query.where(_UNIT.c.id.in_(sorted(ids)))
+        query = query.where(UNITS.c.id.in_(sorted(ids)))
     return list(session.execute(query))
 
 
 def read_allocations(session: orm.Session, ids: Sequence[int]) -> Iterator[AllocationColumns]:
     """Read the allocations of units that have not ended."""
     return _group_by_unit(
-        _select_allocations(session, _ALLOCATION.c.unit_id.in_(ids)) if ids else []
+        _select_allocations(session, ALLOCATIONS.c.unit_id.in_(ids)) if ids else []
     )
 
 
@@ -139,8 +136,8 @@ def read_all_allocations(session: orm.Session, ids: Sequence[int]) -> Iterator[A
 
     A driver in Python takes ten seconds for a million rows, and one for ten thousand long texts.
     """
-    unit_id = _ALLOCATION.c.unit_id
-    later = _ALLOCATION.c.end > sql.now(session)
+    unit_id = ALLOCATIONS.c.unit_id
+    later = ALLOCATIONS.c.end > sql.now(session)
     for first in range(0, len(ids), _CHUNK):
         among = unit_id.between(ids[first], ids[first : first + _CHUNK][-1])
         rows: list[Any] = []
@@ -164,11 +161,11 @@ def _whole() -> sa.ColumnElement[str]:
     """Return an allocation of a whole unit as a text; NULL for pieces of a unit."""
     parts = [sa.cast(each, sa.String(20)) for each in _ALLOCATION_COLUMNS[1:4]]
     text = parts[0] + ' ' + parts[1] + ' ' + parts[2] + f' {_MARK}'
-    return sa.case((_ALLOCATION.c.piece.is_(None), text))
+    return sa.case((ALLOCATIONS.c.piece.is_(None), text))
 
 
 def _select_allocations(session: orm.Session, which: sa.ColumnElement[bool]) -> Sequence[Any]:
-    later = _ALLOCATION.c.end > sql.now(session)
+    later = ALLOCATIONS.c.end > sql.now(session)
     return session.execute(sa.select(*_ALLOCATION_COLUMNS).where(which, later)).all()
 
 
@@ -182,15 +179,15 @@ def read_totals(session: orm.Session) -> Totals:
     """Read the totals, which show whether an index lacks a change of any unit."""
     query = sa.select(
         sa.func.count(),
-        sa.func.coalesce(sa.func.max(_UNIT.c.id), 0),
-        sa.func.coalesce(sa.func.sum(_UNIT.c.generation), 0),
-    ).select_from(_UNIT)
+        sa.func.coalesce(sa.func.max(UNITS.c.id), 0),
+        sa.func.coalesce(sa.func.sum(UNITS.c.generation), 0),
+    ).select_from(UNITS)
     return Totals(*(int(each) for each in session.execute(query).one()))
 
 
 def read_generations(session: orm.Session) -> dict[int, int]:
     """Read the generations of all units."""
-    return {row[0]: row[1] for row in session.execute(sa.select(_UNIT.c.id, _UNIT.c.generation))}
+    return {row[0]: row[1] for row in session.execute(sa.select(UNITS.c.id, UNITS.c.generation))}
 
 
 def allocations_of_reservations(
@@ -200,19 +197,19 @@ def allocations_of_reservations(
 
     :param late: include allocations that have ended and were not released
     """
-    lasting = _ALLOCATION.c.end > sql.now(session)
+    lasting = ALLOCATIONS.c.end > sql.now(session)
     query = sa.select(*_STORED_COLUMNS).where(
-        _ALLOCATION.c.reservation_id.in_(sorted(reservation_ids)),
-        sa.or_(lasting, _ALLOCATION.c.released.is_not(True)) if late else lasting,
+        ALLOCATIONS.c.reservation_id.in_(sorted(reservation_ids)),
+        sa.or_(lasting, ALLOCATIONS.c.released.is_not(True)) if late else lasting,
     )
-    ordered = query.order_by(_ALLOCATION.c.unit_id)
+    ordered = query.order_by(ALLOCATIONS.c.unit_id)
     return [Allocation._make(row) for row in session.execute(ordered)]
 
 
 def allocations_of_units(session: orm.Session, unit_ids: Collection[int]) -> list[Allocation]:
     """Read the allocations of units that have not ended, by reservation; one statement."""
-    mine = _ALLOCATION.c.unit_id.in_(sorted(unit_ids))
-    query = sa.select(*_STORED_COLUMNS).where(mine, _ALLOCATION.c.end > sql.now(session))
+    mine = ALLOCATIONS.c.unit_id.in_(sorted(unit_ids))
+    query = sa.select(*_STORED_COLUMNS).where(mine, ALLOCATIONS.c.end > sql.now(session))
     return [Allocation._make(row) for row in session.execute(query)]
 
 
@@ -230,10 +227,10 @@ def allocations_starting(
     query = (
         sa.select(*_STORED_COLUMNS)
         .where(
-            _ALLOCATION.c.unit_id.in_(sorted(unit_ids)),
-            _ALLOCATION.c.start.between(first, last),
+            ALLOCATIONS.c.unit_id.in_(sorted(unit_ids)),
+            ALLOCATIONS.c.start.between(first, last),
         )
-        .order_by(_ALLOCATION.c.unit_id)
+        .order_by(ALLOCATIONS.c.unit_id)
     )
     found = session.execute(query.with_for_update() if lock else query)
     return [Allocation._make(row) for row in found]
@@ -247,9 +244,9 @@ def lease_start_dates(
     if not ids:
         return {}
     query = (
-        sa.select(_RESERVATION.c.id, _LEASE.c.start_date)
-        .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
-        .where(_RESERVATION.c.id.in_(ids))
+        sa.select(RESERVATIONS.c.id, LEASES.c.start_date)
+        .join(LEASES, RESERVATIONS.c.lease_id == LEASES.c.id)
+        .where(RESERVATIONS.c.id.in_(ids))
     )
     return {row[0]: row[1] for row in session.execute(query)}
 
@@ -263,22 +260,22 @@ def guard_units(session: orm.Session, units: Mapping[int, int], steps: Mapping[i
     """
     pairs = sorted(units.items())
     more = {unit_id: step for unit_id, step in steps.items() if step > 1}
-    step = sa.case(more, value=_UNIT.c.id, else_=1) if more else 1
+    step = sa.case(more, value=UNITS.c.id, else_=1) if more else 1
     change = (
-        sa.update(_UNIT)
+        sa.update(UNITS)
         # For the order of the locks: by the key.
-        .where(_UNIT.c.id.in_([unit_id for unit_id, _ in pairs]))
-        .where(sa.tuple_(_UNIT.c.id, _UNIT.c.generation).in_(pairs))
-        .values(generation=_UNIT.c.generation + step, changed_at=sql.now(session))
+        .where(UNITS.c.id.in_([unit_id for unit_id, _ in pairs]))
+        .where(sa.tuple_(UNITS.c.id, UNITS.c.generation).in_(pairs))
+        .values(generation=UNITS.c.generation + step, changed_at=sql.now(session))
     )
-    return db_rows.change(session, change) == len(pairs)
+    return sql.change(session, change) == len(pairs)
 
 
 def raise_generations(session: orm.Session, ids: Collection[int]) -> None:
     """Raise the generations of units unconditionally, since capacity is freed."""
-    change = sa.update(_UNIT).where(_UNIT.c.id.in_(sorted(ids)))
-    values = {'generation': _UNIT.c.generation + 1, 'changed_at': sql.now(session)}
-    db_rows.change(session, change.values(values))
+    change = sa.update(UNITS).where(UNITS.c.id.in_(sorted(ids)))
+    values = {'generation': UNITS.c.generation + 1, 'changed_at': sql.now(session)}
+    sql.change(session, change.values(values))
 
 
 def insert_allocations(session: orm.Session, allocations: Sequence[Allocation]) -> bool:
@@ -294,7 +291,7 @@ def insert_allocations(session: orm.Session, allocations: Sequence[Allocation]) 
         del row['released']
         values.append(row)
     try:
-        db_rows.insert(session, _ALLOCATION, values)
+        sql.insert(session, ALLOCATIONS, values)
     except db_exc.DBDuplicateEntry:
         return False
     return True
@@ -304,8 +301,8 @@ def delete_allocations(session: orm.Session, allocations: Collection[Allocation]
     """Delete allocations; False if an allocation is already deleted."""
     if allocations:
         signal(session, FREED)
-    gone = sa.delete(_ALLOCATION).where(_are_allocations(allocations))
-    return not allocations or db_rows.change(session, gone) == len(allocations)
+    gone = sa.delete(ALLOCATIONS).where(_are_allocations(allocations))
+    return not allocations or sql.change(session, gone) == len(allocations)
 
 
 def end_allocations(
@@ -318,23 +315,23 @@ def end_allocations(
     if allocations:
         signal(session, FREED)
     ended = (
-        sa.update(_ALLOCATION)
+        sa.update(ALLOCATIONS)
         .where(_are_allocations(allocations))
         .values(end=time, released=released)
     )
-    return not allocations or db_rows.change(session, ended) == len(allocations)
+    return not allocations or sql.change(session, ended) == len(allocations)
 
 
 def mark_released(session: orm.Session, reservation_ids: Collection[str]) -> None:
     """Mark all allocations of reservations as released."""
-    mine = _ALLOCATION.c.reservation_id.in_(sorted(reservation_ids))
-    db_rows.change(session, sa.update(_ALLOCATION).where(mine).values(released=True))
+    mine = ALLOCATIONS.c.reservation_id.in_(sorted(reservation_ids))
+    sql.change(session, sa.update(ALLOCATIONS).where(mine).values(released=True))
 
 
 def set_start(session: orm.Session, allocation: Allocation, time: datetime.datetime) -> None:
     """Set the start of an allocation."""
-    db_rows.change(
-        session, sa.update(_ALLOCATION).where(_are_allocations([allocation])).values(start=time)
+    sql.change(
+        session, sa.update(ALLOCATIONS).where(_are_allocations([allocation])).values(start=time)
     )
 
 
@@ -342,11 +339,16 @@ def change_lane(
     session: orm.Session, unit_id: int, start: datetime.datetime, lane: int, new: int
 ) -> bool:
     """Change the lane of an allocation; False if none with this start is in the old lane."""
-    column = _ALLOCATION.c
+    column = ALLOCATIONS.c
     ours = sa.and_(column.unit_id == unit_id, column.start == start, column.lane == lane)
-    return db_rows.change(session, sa.update(_ALLOCATION).where(ours).values(lane=new)) == 1
+    return sql.change(session, sa.update(ALLOCATIONS).where(ours).values(lane=new)) == 1
 
 
 def _are_allocations(allocations: Iterable[Allocation]) -> sa.ColumnElement[bool]:
     keys = sorted((each.unit_id, each.unit_generation) for each in allocations)
-    return sa.tuple_(_ALLOCATION.c.unit_id, _ALLOCATION.c.unit_generation).in_(keys)
+    return sa.tuple_(ALLOCATIONS.c.unit_id, ALLOCATIONS.c.unit_generation).in_(keys)
+
+
+def is_released() -> sa.ColumnElement[bool]:
+    """Return the condition for allocations that were released while the lease was running."""
+    return ALLOCATIONS.c.released.is_(True)

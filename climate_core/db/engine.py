@@ -5,13 +5,13 @@ A writer is one transaction. On SQLite it takes the write lock immediately, so t
 has to become a writer half-way; on the others the first UPDATE or SELECT FOR UPDATE does.
 """
 
+import abc
 import contextlib
 import datetime
 import os
 import threading
-import time
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final, TypeVar, cast
 
 import sqlalchemy as sa
 from oslo_config import cfg
@@ -22,8 +22,8 @@ from oslo_db.sqlalchemy import enginefacade
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.concurrency import BatchRunner, Outcome
 from climate_core.conf import secrets as secret_keys
-from climate_core.db import sql
 
 T = TypeVar('T')
 
@@ -244,7 +244,7 @@ class Database:
     def _set_info(self, session: orm.Session) -> None:
         session.info.update(self.info)
         if self.clock is not None:
-            session.info[sql.CLOCK] = self.clock
+            session.info[CLOCK] = self.clock
 
 
 @enginefacade.transaction_context_provider
@@ -284,7 +284,7 @@ def _prepare(engine: sa.Engine) -> None:
     elif engine.dialect.name in ('mysql', 'mariadb'):
         _spare_rollbacks(engine)
         if engine.dialect.driver == 'pymysql':
-            sql.install_time_decoder(engine)
+            install_time_decoder(engine)
     # oslo.db opens a connection when it creates an engine, which would stay in the pool.
     engine.dispose()
 
@@ -348,68 +348,97 @@ def _sqlite_begin(
 CONF_KEY: Final = 'conf'
 
 
-#: Seconds for which the clock of this host may continue by itself.
-MAX_CLOCK_AGE = 60.0
-#: Maximum seconds of an answer that sets the clock: due events would be delayed by them.
-MAX_CLOCK_DELAY = 0.1
-#: Maximum number of reads until an answer is quick.
-_MAX_CLOCK_READS = 3
+#: Key of ``Session.info`` under which tests put a clock: a function that returns the time.
+CLOCK = 'clock'
 
 
-class _ClockReading(NamedTuple):
-    """A time of the database, and when it was received, by the monotonic clock.
+def install_time_decoder(engine: sa.Engine) -> None:
+    """Let the future connections of an engine decode ``DATETIME`` in C.
 
-    :param doubt: maximum seconds of its transfer
+    The converter of PyMySQL was a tenth of the cost of a list of leases.
+    """
+    # The driver is an extra.
+    from pymysql import converters
+    from pymysql.constants import FIELD_TYPE
+
+    read = {**converters.conversions, FIELD_TYPE.DATETIME: _decode_time}
+
+    def connect(_dialect: Any, _record: Any, _arguments: Any, options: dict[str, Any]) -> None:
+        options.setdefault('conv', read)
+
+    sa.event.listen(engine, 'do_connect', connect)
+
+
+def _decode_time(text: str) -> datetime.datetime | None:
+    """Read ``YYYY-MM-DD HH:MM:SS[.ffffff]``; the zero time of MySQL is None."""
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+R = TypeVar('R')
+
+
+I = TypeVar('I')  # noqa: E741 - an item
+
+
+class _WriteSeparately(Exception):
+    """An item of a group failed: each item is written in a separate transaction."""
+
+
+class GroupWriter(BatchRunner[I, R]):
+    """Write the items of concurrent threads in one transaction.
+
+    A thread that brings an item while another thread writes waits for it; then one of the waiting
+    threads writes the items of all of them. :meth:`run` returns once its item is committed, and
+    raises as a transaction of its own would.
+
+    :param most: maximum number of items of a transaction
     """
 
-    time: datetime.datetime
-    at: float
-    doubt: float
-
-
-class Clock:
-    """The time of the database. Only the database decides whether an event is due."""
-
-    def __init__(
-        self, database: Database, monotonic: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, database: Database, most: int) -> None:
+        super().__init__(most)
         self._database = database
-        self._monotonic = monotonic
-        self._lock = threading.Lock()
-        self._seen: _ClockReading | None = None
 
-    def now(self) -> datetime.datetime:
-        """Return the time in UTC."""
-        if self._database.clock is not None:
-            return self._database.clock()
-        with self._lock:
-            seen = self._seen
-        if seen is None or self._monotonic() - seen.at > MAX_CLOCK_AGE:
-            seen = self._read()
-            with self._lock:
-                self._seen = seen
-        return seen.time + datetime.timedelta(seconds=self._monotonic() - seen.at)
+    @abc.abstractmethod
+    def write_one(self, session: orm.Session, item: I) -> R:
+        """Write an item in its own transaction; return its result."""
 
-    def observe(self, now: datetime.datetime, since: float) -> None:
-        """Set the clock by a time that the database has just returned, unless it took long.
+    @abc.abstractmethod
+    def write_all(self, session: orm.Session, items: Sequence[I]) -> Sequence[Outcome[R]]:
+        """Write items; return an outcome for each.
 
-        :param since: the time of the request, by the monotonic clock
+        It raises an error that cannot be assigned to an item.
         """
-        seen = self._answer(now, since)
-        if seen.doubt <= MAX_CLOCK_DELAY:
-            with self._lock:
-                self._seen = seen
 
-    def _read(self) -> _ClockReading:
-        """Read the time, again if the database was slow; return the quickest answer."""
-        found: list[_ClockReading] = []
-        while len(found) < _MAX_CLOCK_READS and not any(
-            each.doubt <= MAX_CLOCK_DELAY for each in found
-        ):
-            since = self._monotonic()
-            found.append(self._answer(self._database.read(sql.read_time), since))
-        return min(found, key=lambda each: each.doubt)
+    def run_batch(self, items: Sequence[I]) -> list[Outcome[R]]:
+        """Write items in one transaction, or if that fails each item in a separate transaction.
 
-    def _answer(self, now: datetime.datetime, since: float) -> _ClockReading:
-        at = self._monotonic()
-        return _ClockReading(now, at, at - since)
+        :returns: an outcome for each item, in their order
+        """
+        if len(items) > 1:
+            try:
+                return list(self._database.write(self._write_all, items))
+            except db_exc.DBConnectionError as exc:
+                # They may be committed nevertheless.
+                return [(None, exc)] * len(items)
+            except (_WriteSeparately, db_exc.DBError):
+                # The database may reject a single item.
+                pass
+        return [self._write_alone(item) for item in items]
+
+    def _write_all(self, session: orm.Session, items: Sequence[I]) -> Sequence[Outcome[R]]:
+        try:
+            return self.write_all(session, items)
+        except db_exc.DBError:
+            # All items retry a deadlock together.
+            raise
+        except Exception as exc:
+            raise _WriteSeparately from exc
+
+    def _write_alone(self, item: I) -> Outcome[R]:
+        try:
+            return self._database.write(self.write_one, item), None
+        except Exception as exc:  # noqa: BLE001 - the caller raises it
+            return None, exc

@@ -18,7 +18,8 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import rows, tables
+from climate_core.db import sql
+from climate_core.db.tables import FEEDS
 
 _BYTES: Final = 32
 _TOKEN: Final = re.compile(r'([0-9a-f]{32})([A-Za-z0-9_-]{43})', re.ASCII)
@@ -81,20 +82,19 @@ def parse_token(text: str) -> Token | None:
     return None if match is None else Token(str(uuid.UUID(match[1])), match[2])
 
 
-_FEED = tables.FEEDS
-_COLUMNS = tuple(_FEED.c[each.name] for each in dataclasses.fields(Feed))
+_COLUMNS = tuple(FEEDS.c[each.name] for each in dataclasses.fields(Feed))
 
 
 def of_user(session: orm.Session, user_id: str, project_id: str) -> list[Feed]:
     """Return the feeds that a user has in a project, the oldest first."""
-    mine = sa.and_(_FEED.c.user_id == user_id, _FEED.c.project_id == project_id)
-    query = sa.select(*_COLUMNS).where(mine).order_by(_FEED.c.created_at, _FEED.c.id)
+    mine = sa.and_(FEEDS.c.user_id == user_id, FEEDS.c.project_id == project_id)
+    query = sa.select(*_COLUMNS).where(mine).order_by(FEEDS.c.created_at, FEEDS.c.id)
     return [Feed(*row) for row in session.execute(query)]
 
 
 def find(session: orm.Session, feed_id: str) -> Feed | None:
     """Read a feed; None: it does not exist."""
-    row = session.execute(sa.select(*_COLUMNS).where(_FEED.c.id == feed_id)).first()
+    row = session.execute(sa.select(*_COLUMNS).where(FEEDS.c.id == feed_id)).first()
     return None if row is None else Feed(*row)
 
 
@@ -104,7 +104,7 @@ def insert(session: orm.Session, feed: Feed, most: int) -> None:
     :raises climate_core.exceptions.TooManyFeeds: its user has as many as they may have
     """
     check_count(session, feed.user_id, feed.project_id, most)
-    rows.insert(session, _FEED, [dataclasses.asdict(feed)])
+    sql.insert(session, FEEDS, [dataclasses.asdict(feed)])
 
 
 def check_count(session: orm.Session, user_id: str, project_id: str, most: int) -> None:
@@ -121,4 +121,4 @@ def check_count(session: orm.Session, user_id: str, project_id: str, most: int) 
 
 def delete(session: orm.Session, feed_id: str) -> None:
     """Delete a feed; succeed if it does not exist."""
-    rows.change(session, sa.delete(_FEED).where(_FEED.c.id == feed_id))
+    sql.change(session, sa.delete(FEEDS).where(FEEDS.c.id == feed_id))

@@ -12,7 +12,8 @@ from sqlalchemy import orm
 
 from climate_common.resource_types import SERVER, STACK
 from climate_core.db import calendar, events, sql, tables
-from climate_core.db.reservations import SHORT_PARAMS, is_held
+from climate_core.db.leases import SHORT_PARAMS, is_held
+from climate_core.db.tables import LEASES, RESERVATIONS
 from climate_core.lease import model, states
 from climate_core.lease.allocations import Allocation
 from climate_core.lease.model import (
@@ -21,7 +22,6 @@ from climate_core.lease.model import (
     UNMADE,
 )
 
-_LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _L, _R = states.LeaseStatus, states.ReservationStatus
 
 
@@ -52,34 +52,34 @@ def find_preemptible(
     :returns: by their ids: those that have not started first, of these the youngest
     """
     asleep = sa.and_(
-        _LEASE.c.status == _L.PENDING,
-        _LEASE.c.start_date > now,
-        _RESERVATION.c.status == _R.PENDING,
-        ~events.has_begun(_LEASE.c.id, model.PREPARE),
+        LEASES.c.status == _L.PENDING,
+        LEASES.c.start_date > now,
+        RESERVATIONS.c.status == _R.PENDING,
+        ~events.has_begun(LEASES.c.id, model.PREPARE),
     )
     runs = sa.and_(
-        _LEASE.c.status == _L.ACTIVE,
-        _RESERVATION.c.status == _R.ACTIVE,
-        ~events.is_open(_LEASE.c.id, model.PREEMPT),
+        LEASES.c.status == _L.ACTIVE,
+        RESERVATIONS.c.status == _R.ACTIVE,
+        ~events.is_open(LEASES.c.id, model.PREEMPT),
     )
     query = (
         sa.select(
-            _LEASE.c.id,
-            _RESERVATION.c.id,
-            _LEASE.c.status,
-            _LEASE.c.start_date,
-            _LEASE.c.end_date,
+            LEASES.c.id,
+            RESERVATIONS.c.id,
+            LEASES.c.status,
+            LEASES.c.start_date,
+            LEASES.c.end_date,
         )
-        .join_from(_RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .join_from(RESERVATIONS, LEASES, RESERVATIONS.c.lease_id == LEASES.c.id)
         .where(
-            _LEASE.c.preemptible.is_(True),
-            _LEASE.c.start_date < end,
-            _LEASE.c.end_date > start,
-            _RESERVATION.c.hold == 1,
-            _RESERVATION.c.unit_kind.is_not(None),
+            LEASES.c.preemptible.is_(True),
+            LEASES.c.start_date < end,
+            LEASES.c.end_date > start,
+            RESERVATIONS.c.hold == 1,
+            RESERVATIONS.c.unit_kind.is_not(None),
             sa.or_(asleep, runs),
         )
-        .order_by(_LEASE.c.status == _L.ACTIVE, _LEASE.c.created_at.desc(), _LEASE.c.id)
+        .order_by(LEASES.c.status == _L.ACTIVE, LEASES.c.created_at.desc(), LEASES.c.id)
     )
     found: dict[str, Preemptible] = {}
     lease_of = {}
@@ -119,25 +119,25 @@ def find_preemptible_servers(
     """
     query = (
         sa.select(
-            _LEASE.c.id,
-            _LEASE.c.project_id,
-            _LEASE.c.status,
-            _RESERVATION.c.resource_type,
-            _RESERVATION.c.resource_id,
-            _RESERVATION.c.status,
-            _RESERVATION.c.amounts,
+            LEASES.c.id,
+            LEASES.c.project_id,
+            LEASES.c.status,
+            RESERVATIONS.c.resource_type,
+            RESERVATIONS.c.resource_id,
+            RESERVATIONS.c.status,
+            RESERVATIONS.c.amounts,
             tables.EVENTS.c.time,
         )
-        .join_from(_RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
-        .outerjoin(tables.EVENTS, events.is_open_preemption(_LEASE))
+        .join_from(RESERVATIONS, LEASES, RESERVATIONS.c.lease_id == LEASES.c.id)
+        .outerjoin(tables.EVENTS, events.is_open_preemption(LEASES))
         .where(
-            _LEASE.c.preemptible.is_(True),
-            _LEASE.c.status.in_((_L.PENDING, _L.ACTIVE)),
-            _LEASE.c.start_date < end,
-            _RESERVATION.c.hold == 1,
-            sa.or_(_LEASE.c.status == _L.ACTIVE, ~events.has_begun(_LEASE.c.id, model.PREPARE)),
+            LEASES.c.preemptible.is_(True),
+            LEASES.c.status.in_((_L.PENDING, _L.ACTIVE)),
+            LEASES.c.start_date < end,
+            RESERVATIONS.c.hold == 1,
+            sa.or_(LEASES.c.status == _L.ACTIVE, ~events.has_begun(LEASES.c.id, model.PREPARE)),
         )
-        .order_by(_LEASE.c.status == _L.ACTIVE, _LEASE.c.created_at.desc(), _LEASE.c.id)
+        .order_by(LEASES.c.status == _L.ACTIVE, LEASES.c.created_at.desc(), LEASES.c.id)
     )
     found: dict[str, PreemptibleServers] = {}
     others = set()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read leases: one in one statement, several, and the queue. Pages are in ``listing``."""
+"""Read leases, their reservations and allocations, and the queue. Pages are in ``listing``."""
 
+import dataclasses
+import functools
 import operator
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -9,32 +11,269 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core import exceptions
-from climate_core.db import allocations, rows, secrets, tables
-from climate_core.db import reservations as db_reservations
+from climate_core import exceptions, packages
+from climate_core.db import events, secrets, sql, tables
+from climate_core.db.calendar import is_released
+from climate_core.db.tables import ALLOCATIONS, EVENTS, LEASES, RESERVATIONS
 from climate_core.lease import states
-from climate_core.lease.model import Event, Lease, Reservation, ResourceKey, queue_order
+from climate_core.lease.model import (
+    HOST_KIND,
+    PREEMPT,
+    REPORTED,
+    Allocation,
+    Event,
+    Lease,
+    Reservation,
+    ResourceKey,
+    queue_order,
+)
 from climate_core.lease.views import LeaseSummary
 
-_LEASE, _RESERVATION, _EVENT = tables.LEASES, tables.RESERVATIONS, tables.EVENTS
+#: The signal that resources were freed, for which leases may be queued.
+RESOURCES_FREED: Final = 'reservations.freed'
 
-_EVENT_COLUMNS = rows.columns(_EVENT, Event)
+RESERVATION_COLUMNS = sql.columns(RESERVATIONS, Reservation)
+_RESERVATION_NAMES = tuple(each.name for each in RESERVATION_COLUMNS)
+_PARAMS_ROW: Final = RESERVATIONS.alias('whole')
+#: What forecasts and the queue read of params. MariaDB reads all columns of a table that a query
+#: names, so the whole params have a subquery, which it executes only where it needs them.
+SHORT_PARAMS: Final[sa.ColumnElement[Any]] = sa.func.coalesce(
+    RESERVATIONS.c.short_params,
+    sa.select(_PARAMS_ROW.c.params)
+    .where(_PARAMS_ROW.c.id == RESERVATIONS.c.id)
+    .correlate(RESERVATIONS)
+    .scalar_subquery(),
+    type_=tables.Json(),
+)
+#: The same columns with these params.
+SHORT_RESERVATION_COLUMNS: Final = tuple(
+    SHORT_PARAMS if each is RESERVATIONS.c.params else each for each in RESERVATION_COLUMNS
+)
+#: Bytes of params after which a page ends. One reservation may have 1 MB.
+MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
+#: Bytes that a reservation costs beside its params.
+_ROW_BYTES: Final = 512
+#: About how many bytes the rows of a query have with these columns.
+SHORT_BYTES: Final = sa.func.sum(sql.byte_length(SHORT_PARAMS) + _ROW_BYTES)
+
+
+class ReservationCount(NamedTuple):
+    """The number of reservations of a lease that have a type and a status."""
+
+    resource_type: str
+    status: str
+    number: int
+
+
+def count_reservations(
+    session: orm.Session, ids: Collection[str]
+) -> dict[str, list[ReservationCount]]:
+    """Count the reservations of leases in one statement, and read nothing else of them."""
+    column = RESERVATIONS.c
+    by = (column.lease_id, column.resource_type, column.status)
+    query = sa.select(*by, sa.func.count()).where(column.lease_id.in_(ids)).group_by(*by)
+    found: dict[str, list[ReservationCount]] = defaultdict(list)
+    for lease_id, *count in session.execute(query):
+        found[lease_id].append(ReservationCount(*count))
+    return found
+
+
+def is_held(resource_type: str) -> sa.ColumnElement[bool]:
+    """Return the condition for reservations of a type that hold their resource."""
+    return sa.and_(RESERVATIONS.c.resource_type == resource_type, RESERVATIONS.c.hold == 1)
+
+
+def find_holding_reservations(
+    session: orm.Session, resource_type: str, resource_ids: Collection[str]
+) -> list[Reservation]:
+    """Read the reservations that hold resources."""
+    query = sa.select(*RESERVATION_COLUMNS).where(
+        is_held(resource_type), RESERVATIONS.c.resource_id.in_(resource_ids)
+    )
+    return [build_reservation(session, row) for row in session.execute(query)]
+
+
+def read_held_page(
+    session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
+) -> list[Reservation]:
+    """Read a page of the reservations of a type that hold their resource, by id.
+
+    A page may end before its limit at :data:`MAX_PAGE_BYTES`.
+    """
+    return _read_page(session, is_held(resource_type), after, limit)
+
+
+def read_reported_page(
+    session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
+) -> list[Reservation]:
+    """Read such a page of reservations with amounts that were reported and not verified yet."""
+    params = sa.type_coerce(RESERVATIONS.c.params, sa.Text)
+    is_reported = params.contains(f'"{REPORTED}"', autoescape=True)
+    return _read_page(session, sa.and_(is_held(resource_type), is_reported), after, limit)
+
+
+def _read_page(
+    session: orm.Session, where: sa.ColumnElement[bool], after: str, limit: int
+) -> list[Reservation]:
+    page = sa.select(RESERVATIONS).where(where, RESERVATIONS.c.id > after)
+    in_order = page.order_by(RESERVATIONS.c.id)
+    size = sql.byte_length(RESERVATIONS.c.params)
+    ids, _ = sql.read_page_ids(session, RESERVATIONS, in_order.limit(limit), size, MAX_PAGE_BYTES)
+    found = in_order.with_only_columns(*RESERVATION_COLUMNS).where(RESERVATIONS.c.id.in_(ids))
+    return [build_reservation(session, row) for row in session.execute(found)] if ids else []
+
+
+def filter_holding(session: orm.Session, ids: Collection[str]) -> set[str]:
+    """Return which of some reservations hold their resource."""
+    query = sa.select(RESERVATIONS.c.id).where(
+        RESERVATIONS.c.id.in_(ids), RESERVATIONS.c.hold == 1
+    )
+    return set(session.scalars(query))
+
+
+def build_reservation(session: orm.Session, row: Sequence[Any]) -> Reservation:
+    """Build a reservation from a row of :data:`COLUMNS`."""
+    values = dict(zip(_RESERVATION_NAMES, row, strict=True))
+    values['params'] = secrets.open_params(session, values['lease_id'], values['params'])
+    return Reservation(**values)
+
+
+def find_unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
+    """Return the resources that no lease holds."""
+    resource_id = RESERVATIONS.c.resource_id
+    query = sa.select(resource_id).where(is_held(resource_type), resource_id.in_(ids))
+    return set(ids) - set(session.scalars(query))
+
+
+def find_released(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
+    """Return the resources that a lease held before and that no lease holds now.
+
+    Those that no lease has ever held are not among them.
+    """
+    column = RESERVATIONS.c
+    known = column.resource_type == resource_type, column.resource_id.in_(ids)
+    query = sa.select(column.resource_id).where(*known).group_by(column.resource_id)
+    return set(session.scalars(query.having(sa.func.count(column.hold) == 0)))
+
+
+def find_in_use(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
+    """Return the resources that are active in a lease that is not being preempted."""
+    column = RESERVATIONS.c
+    query = sa.select(column.resource_id).where(
+        is_held(resource_type),
+        column.resource_id.in_(ids),
+        column.status == states.ReservationStatus.ACTIVE,
+        ~events.is_open(column.lease_id, PREEMPT),
+    )
+    return set(session.scalars(query))
+
+
+def find_unheld_created(
+    session: orm.Session, resource_type: str, created: Collection[tuple[str, bool]]
+) -> set[str]:
+    """Return the ids of reservations that hold nothing, of those that have created something.
+
+    :param created: their ids, and whether an unknown id is Climate's, too
+    """
+    column = RESERVATIONS.c
+    query = sa.select(column.id, column.hold).where(
+        column.resource_type == resource_type, column.id.in_({each for each, _ in created})
+    )
+    known = {row.id: row.hold for row in session.execute(query)}
+    return {
+        each for each, is_ours in created if not known.get(each) and (is_ours or each in known)
+    }
+
+
+_ALLOCATION_COLUMNS = tuple(
+    ALLOCATIONS.c[name] for name in ('unit_id', 'start', 'end', 'pieces', 'lane')
+)
+#: The columns that identify the reservation of an allocation.
+_KEY_COLUMNS = (ALLOCATIONS.c.reservation_id, is_released().label('released'))
+
+
+@functools.cache
+def _unit_columns() -> tuple[sa.Label[Any], ...]:
+    """Return what plugins know of units: columns of the tables that have their rows.
+
+    One statement reads the units of all kinds.
+    """
+    return tuple(
+        units.table.c[name].label(f'{units.table.name}_{name}')
+        for units in packages.find_unit_tables().values()
+        for name in ('unit_id', *units.allocation_columns)
+    )
+
+
+def attach_allocations(
+    session: orm.Session, reservations: Sequence[Reservation]
+) -> Sequence[Reservation]:
+    """Return reservations with their allocations; no statement if the calendar has no part."""
+    ids = [each.id for each in reservations if each.unit_kind is not None]
+    if not ids:
+        return reservations
+    found = find_allocations(session, ids)
+    return [_with_allocations(each, found) for each in reservations]
+
+
+def find_allocations(
+    session: orm.Session, reservation_ids: Sequence[str]
+) -> Mapping[tuple[str, bool], Sequence[Allocation]]:
+    """Read the allocations of reservations, by their ids and whether they were released."""
+    found: dict[tuple[str, bool], list[Allocation]] = defaultdict(list)
+    every: sa.FromClause = ALLOCATIONS
+    for units in packages.find_unit_tables().values():
+        every = every.outerjoin(units.table, ALLOCATIONS.c.unit_id == units.table.c.unit_id)
+    query = (
+        sa.select(*_ALLOCATION_COLUMNS, *_KEY_COLUMNS, *_unit_columns())
+        .select_from(every)
+        .where(ALLOCATIONS.c.reservation_id.in_(reservation_ids))
+        .order_by(ALLOCATIONS.c.unit_id)
+    )
+    for row in session.execute(query).mappings():
+        values = {column.name: row[column.name] for column in _ALLOCATION_COLUMNS}
+        key = row['reservation_id'], bool(row['released'])
+        found[key].append(Allocation(**values, unit=_unit(row)))
+    return found
+
+
+def _unit(row: sa.RowMapping) -> dict[str, Any]:
+    """Return what plugins know of a unit."""
+    for units in packages.find_unit_tables().values():
+        prefix = units.table.name
+        if row[f'{prefix}_unit_id'] is not None:
+            return {name: row[f'{prefix}_{name}'] for name in units.allocation_columns}
+    return dict.fromkeys(packages.find_unit_tables()[HOST_KIND].allocation_columns)
+
+
+def _with_allocations(
+    reservation: Reservation, found: Mapping[tuple[str, bool], Sequence[Allocation]]
+) -> Reservation:
+    """Return a reservation with its allocations, and with what was released."""
+    return dataclasses.replace(
+        reservation,
+        allocations=tuple(found.get((reservation.id, False), ())),
+        released=tuple(found.get((reservation.id, True), ())),
+    )
+
+
+_EVENT_COLUMNS = sql.columns(EVENTS, Event)
 #: All of them; the id is the first.
-COLUMNS: Final = tuple(_LEASE.columns)
-_LEASE_NAMES = tuple(_LEASE.columns.keys())
+COLUMNS: Final = tuple(LEASES.columns)
+_LEASE_NAMES = tuple(LEASES.columns.keys())
 _EVENT_NAMES = tuple(each.name for each in _EVENT_COLUMNS)
 
 #: The order of queued leases. They are few, so it needs no index.
-_QUEUE_ORDER = queue_order(_LEASE.c)
+_QUEUE_ORDER = queue_order(LEASES.c)
 _IS_WAITING: Final = (
-    _LEASE.c.status == states.LeaseStatus.WAITING,
-    _LEASE.c.deleted_at.is_(None),
+    LEASES.c.status == states.LeaseStatus.WAITING,
+    LEASES.c.deleted_at.is_(None),
 )
 
 #: A part of a lease -> its table and its columns.
 PART_COLUMNS: Final[Mapping[str, tuple[sa.Table, Sequence[sa.ColumnElement[Any]]]]] = {
-    'reservations': (_RESERVATION, db_reservations.COLUMNS),
-    'events': (_EVENT, _EVENT_COLUMNS),
+    'reservations': (RESERVATIONS, RESERVATION_COLUMNS),
+    'events': (EVENTS, _EVENT_COLUMNS),
 }
 _BY_CREATION: Final = operator.attrgetter('created_at', 'id')
 _BY_TIME: Final = operator.attrgetter('time', 'id')
@@ -54,25 +293,25 @@ def _select_whole(*of_lease: sa.ColumnElement[Any]) -> sa.Select[Any]:
         *(sa.select(sa.literal_column(n).label('part')) for n in '012')
     )
     part = numbers.subquery('parts').c.part
-    reservation = sa.and_(part == 1, _RESERVATION.c.lease_id == _LEASE.c.id)
-    event = sa.and_(part == 2, _EVENT.c.lease_id == _LEASE.c.id)
-    query = sa.select(*of_lease, *db_reservations.COLUMNS, *_EVENT_COLUMNS)
+    reservation = sa.and_(part == 1, RESERVATIONS.c.lease_id == LEASES.c.id)
+    event = sa.and_(part == 2, EVENTS.c.lease_id == LEASES.c.id)
+    query = sa.select(*of_lease, *RESERVATION_COLUMNS, *_EVENT_COLUMNS)
     return (
-        query.join_from(part.table, _LEASE, _LEASE.c.id == sa.bindparam('wanted'))
-        .outerjoin(_RESERVATION, reservation)
-        .outerjoin(_EVENT, event)
-        .order_by(part, _RESERVATION.c.created_at, _RESERVATION.c.id, _EVENT.c.time, _EVENT.c.id)
+        query.join_from(part.table, LEASES, LEASES.c.id == sa.bindparam('wanted'))
+        .outerjoin(RESERVATIONS, reservation)
+        .outerjoin(EVENTS, event)
+        .order_by(part, RESERVATIONS.c.created_at, RESERVATIONS.c.id, EVENTS.c.time, EVENTS.c.id)
     )
 
 
 #: Built once: that takes longer than to execute it.
-_WHOLE: Final = _select_whole(*_LEASE.columns)
+_WHOLE: Final = _select_whole(*LEASES.columns)
 _CONTENTS: Final = _select_whole()
-_LOCK: Final = sa.select(_LEASE).where(_LEASE.c.id == sa.bindparam('wanted')).with_for_update()
+_LOCK: Final = sa.select(LEASES).where(LEASES.c.id == sa.bindparam('wanted')).with_for_update()
 _LOCK_ALL: Final = (
-    sa.select(_LEASE)
-    .where(_LEASE.c.id.in_(sa.bindparam('wanted', expanding=True)))
-    .order_by(_LEASE.c.id)
+    sa.select(LEASES)
+    .where(LEASES.c.id.in_(sa.bindparam('wanted', expanding=True)))
+    .order_by(LEASES.c.id)
     .with_for_update()
 )
 
@@ -98,7 +337,7 @@ def find(
     """Read a lease, deleted or not; None if it does not exist."""
     if set(parts) >= PARTS:
         return _lock_whole(session, lease_id) if lock else _find_whole(session, lease_id)
-    query = sa.select(_LEASE).where(_LEASE.c.id == lease_id)
+    query = sa.select(LEASES).where(LEASES.c.id == lease_id)
     row = session.execute(query.with_for_update() if lock else query).first()
     return None if row is None else build_leases(session, [row], parts)[0]
 
@@ -125,14 +364,10 @@ def _read_contents(
     session: orm.Session, found: Sequence[Sequence[Any]]
 ) -> tuple[Sequence[Reservation], Sequence[Event]]:
     """Read the rows of a lease without its own columns."""
-    width = len(db_reservations.COLUMNS)
-    held = [
-        db_reservations.build_reservation(session, row[:width])
-        for row in found
-        if row[0] is not None
-    ]
+    width = len(RESERVATION_COLUMNS)
+    held = [build_reservation(session, row[:width]) for row in found if row[0] is not None]
     events = [_build_event(row[width:]) for row in found if row[width] is not None]
-    return allocations.attach_allocations(session, held), events
+    return attach_allocations(session, held), events
 
 
 def lock_all(
@@ -156,9 +391,9 @@ class QueueEntry(NamedTuple):
 
 def read_queue(session: orm.Session) -> list[QueueEntry]:
     """Read which leases are queued, in the order of the queue, and nothing else of them."""
-    no_units = _RESERVATION.c.unit_kind.is_(None)
-    needs_forecast = sa.exists().where(_RESERVATION.c.lease_id == _LEASE.c.id, no_units)
-    query = sa.select(_LEASE.c.id, _LEASE.c.project_id, needs_forecast)
+    no_units = RESERVATIONS.c.unit_kind.is_(None)
+    needs_forecast = sa.exists().where(RESERVATIONS.c.lease_id == LEASES.c.id, no_units)
+    query = sa.select(LEASES.c.id, LEASES.c.project_id, needs_forecast)
     found = session.execute(query.where(*_IS_WAITING).order_by(*_QUEUE_ORDER))
     return [QueueEntry(row[0], row[1], bool(row[2])) for row in found]
 
@@ -169,26 +404,24 @@ def read_waiting(session: orm.Session, ids: Sequence[str]) -> list[Lease]:
     They have neither events nor webhooks, and short params. The read ends before the first lease
     that has more than :data:`MAX_QUEUE_BYTES` before it.
     """
-    wanted = [sa.null() if each is _LEASE.c.webhook else each for each in COLUMNS]
-    total = sa.select(db_reservations.SHORT_BYTES).where(_RESERVATION.c.lease_id == _LEASE.c.id)
-    query = sa.select(*wanted, total.scalar_subquery()).where(*_IS_WAITING, _LEASE.c.id.in_(ids))
+    wanted = [sa.null() if each is LEASES.c.webhook else each for each in COLUMNS]
+    total = sa.select(SHORT_BYTES).where(RESERVATIONS.c.lease_id == LEASES.c.id)
+    query = sa.select(*wanted, total.scalar_subquery()).where(*_IS_WAITING, LEASES.c.id.in_(ids))
     found = session.execute(query.order_by(*_QUEUE_ORDER)).all()
     sizes = {row[0]: int(row[-1] or 0) for row in found}
     first = {
-        *rows.limit_bytes(
-            ((lease_id, sizes.get(lease_id, 0)) for lease_id in ids), MAX_QUEUE_BYTES
-        )
+        *sql.limit_bytes(((lease_id, sizes.get(lease_id, 0)) for lease_id in ids), MAX_QUEUE_BYTES)
     }
     read = [row[:-1] for row in found if row[0] in first]
-    return build_leases(session, read, ('reservations',), db_reservations.SHORT_COLUMNS)
+    return build_leases(session, read, ('reservations',), SHORT_RESERVATION_COLUMNS)
 
 
 def is_any_waiting(session: orm.Session, priority: int) -> bool:
     """Return whether a queued lease comes before a new lease of a priority."""
-    query = sa.select(_LEASE.c.id).where(
+    query = sa.select(LEASES.c.id).where(
         *_IS_WAITING,
-        _LEASE.c.preemptible.is_(False),
-        _LEASE.c.priority >= priority,
+        LEASES.c.preemptible.is_(False),
+        LEASES.c.priority >= priority,
     )
     return session.execute(query.limit(1)).first() is not None
 
@@ -200,26 +433,25 @@ def queue_positions(session: orm.Session, found: Iterable[Lease | LeaseSummary])
     """
     if all(lease.status != states.LeaseStatus.WAITING for lease in found):
         return {}
-    query = sa.select(_LEASE.c.id).where(*_IS_WAITING)
+    query = sa.select(LEASES.c.id).where(*_IS_WAITING)
     ids = session.scalars(query.order_by(*_QUEUE_ORDER))
     return {lease_id: number for number, lease_id in enumerate(ids, 1)}
 
 
-def find_holders(session: orm.Session, keys: Iterable[ResourceKey]) -> dict[ResourceKey, Lease]:
+def find_holding_leases(
+    session: orm.Session, keys: Iterable[ResourceKey]
+) -> dict[ResourceKey, Lease]:
     """Find the leases that hold resources, by type and id, without their parts. One statement."""
     by_type: dict[str, list[str]] = defaultdict(list)
     for resource_type, resource_id in keys:
         by_type[resource_type].append(resource_id)
     if not by_type:
         return {}
-    column = _RESERVATION.c
-    wanted = [
-        sa.and_(db_reservations.is_held(kind), column.resource_id.in_(ids))
-        for kind, ids in by_type.items()
-    ]
+    column = RESERVATIONS.c
+    wanted = [sa.and_(is_held(kind), column.resource_id.in_(ids)) for kind, ids in by_type.items()]
     query = (
-        sa.select(column.resource_type, column.resource_id, *_LEASE.columns)
-        .join_from(_RESERVATION, _LEASE, column.lease_id == _LEASE.c.id)
+        sa.select(column.resource_type, column.resource_id, *LEASES.columns)
+        .join_from(RESERVATIONS, LEASES, column.lease_id == LEASES.c.id)
         .where(sa.or_(*wanted))
     )
     return {(row[0], row[1]): _build_lease(session, row[2:]) for row in session.execute(query)}
@@ -229,11 +461,11 @@ def build_leases(
     session: orm.Session,
     found: Sequence[Sequence[Any]],
     parts: Collection[str] = PARTS,
-    reservation_columns: Sequence[sa.ColumnElement[Any]] = db_reservations.COLUMNS,
+    reservation_columns: Sequence[sa.ColumnElement[Any]] = RESERVATION_COLUMNS,
 ) -> list[Lease]:
     """Build leases from rows of :data:`COLUMNS`, in order; a statement for each part.
 
-    :param reservation_columns: :data:`.reservations.COLUMNS`, or the same with short params
+    :param reservation_columns: :data:`RESERVATION_COLUMNS`, or the same with short params
     """
     ids = [row[0] for row in found]
     contents: dict[str, Sequence[Sequence[Any]]] = {}
@@ -251,11 +483,9 @@ def _join_parts(
     contents: Mapping[str, Iterable[Sequence[Any]]],
 ) -> list[Lease]:
     """Build leases from their rows, and the rows of their parts, in any order."""
-    held = [
-        db_reservations.build_reservation(session, row) for row in contents.get('reservations', ())
-    ]
+    held = [build_reservation(session, row) for row in contents.get('reservations', ())]
     reservations: dict[str, list[Reservation]] = defaultdict(list)
-    for reservation in allocations.attach_allocations(session, sorted(held, key=_BY_CREATION)):
+    for reservation in attach_allocations(session, sorted(held, key=_BY_CREATION)):
         reservations[reservation.lease_id].append(reservation)
     events: dict[str, list[Event]] = defaultdict(list)
     for event in sorted(map(_build_event, contents.get('events', ())), key=_BY_TIME):

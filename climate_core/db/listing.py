@@ -8,7 +8,7 @@ costs what the first one does.
 What a list shows comes from PyMySQL as one JSON text for each lease with all that it has, see
 :func:`_select_json`: PyMySQL decodes each value of a row in Python, which was half of the cost of
 a list. The drivers of the other databases are written in C, and return the rows of each table.
-Such a page ends before :data:`.rows.MAX_PAGE_BYTES`, since one lease has up to 1 MiB and a page
+Such a page ends before :data:`.sql.MAX_PAGE_BYTES`, since one lease has up to 1 MiB and a page
 1000 leases.
 """
 
@@ -27,12 +27,11 @@ from sqlalchemy import orm
 
 from climate_common import resource_types
 from climate_core import exceptions
-from climate_core.db import allocations, leases, secrets, sql, tables
-from climate_core.db import rows as db_rows
+from climate_core.db import leases, secrets, sql, tables
+from climate_core.db.tables import HISTORY, LEASES, RESERVATIONS
+from climate_core.lease import history as lease_history
 from climate_core.lease import model
 from climate_core.lease.views import EventSummary, LeaseSummary, ReservationSummary
-
-_LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 
 #: Sort keys. A lease that was never changed counts as changed at its creation.
 SORT_KEYS: Final = (
@@ -60,11 +59,11 @@ _PARAMS: Final = operator.attrgetter('params')
 
 _DECODER: Final = json.JSONDecoder()
 
-_COLUMNS: Final = db_rows.columns(_LEASE, LeaseSummary)
+_COLUMNS: Final = sql.columns(LEASES, LeaseSummary)
 #: By their names in the API.
 _PARTS: Final[Mapping[str, Sequence[sa.Column[Any]]]] = {
-    'reservations': db_rows.columns(_RESERVATION, ReservationSummary),
-    'events': db_rows.columns(tables.EVENTS, EventSummary),
+    'reservations': sql.columns(RESERVATIONS, ReservationSummary),
+    'events': sql.columns(tables.EVENTS, EventSummary),
 }
 
 
@@ -110,7 +109,7 @@ def read_page(session: orm.Session, query: LeaseQuery) -> tuple[list[model.Lease
 def read_summaries(session: orm.Session, query: LeaseQuery) -> tuple[list[LeaseSummary], bool]:
     """Read what a list shows of a page of leases, as :func:`read_page` does.
 
-    A page may end before its limit, see :data:`.rows.MAX_PAGE_BYTES`.
+    A page may end before its limit, see :data:`.sql.MAX_PAGE_BYTES`.
     """
     select = _select(session, query)
     is_packed = session.get_bind().dialect.driver == 'pymysql'
@@ -125,7 +124,7 @@ def _select(session: orm.Session, query: LeaseQuery) -> sa.Select[Any]:
     where = _filters(session, query)
     if query.marker is not None:
         where.append(_after(order, _read_marker(session, query, order)))
-    select = sa.select(_LEASE).where(*where).order_by(*_directed(session, order, query))
+    select = sa.select(LEASES).where(*where).order_by(*_directed(session, order, query))
     return select.limit(query.limit + 1)
 
 
@@ -134,7 +133,7 @@ def _read_marker(
 ) -> Mapping[str, Any]:
     """Read the sort keys of the marker, which may be deleted by now."""
     columns = [_column(key).label(key) for key, _ in order]
-    here = sa.and_(_LEASE.c.id == query.marker, *_of_project(query))
+    here = sa.and_(LEASES.c.id == query.marker, *_of_project(query))
     found = session.execute(sa.select(*columns).where(here)).mappings().first()
     if found is None:
         message = f'marker: there is no lease {query.marker} to go on after.'
@@ -143,49 +142,49 @@ def _read_marker(
 
 
 def _of_project(query: LeaseQuery) -> list[sa.ColumnElement[bool]]:
-    return [] if query.project_id is None else [_LEASE.c.project_id == query.project_id]
+    return [] if query.project_id is None else [LEASES.c.project_id == query.project_id]
 
 
 def _filters(session: orm.Session, query: LeaseQuery) -> list[sa.ColumnElement[bool]]:
-    deleted = _LEASE.c.deleted_at
+    deleted = LEASES.c.deleted_at
     found: list[sa.ColumnElement[bool]] = _of_project(query)
     found.append(deleted.is_not(None) if query.deleted else deleted.is_(None))
     if query.statuses:
-        found.append(_LEASE.c.status.in_(query.statuses))
+        found.append(LEASES.c.status.in_(query.statuses))
     if query.name is not None:
         found += _named(session, query.name)
     if query.resource_type is not None or query.resource_id is not None:
         found.append(_reserves(query))
     if query.since is not None:
-        found.append(_LEASE.c.end_date > _moment(session, query.since))
+        found.append(LEASES.c.end_date > _moment(session, query.since))
     if query.until is not None:
-        found.append(_LEASE.c.start_date < _moment(session, query.until))
+        found.append(LEASES.c.start_date < _moment(session, query.until))
     return found
 
 
 def _named(session: orm.Session, name: str) -> list[sa.ColumnElement[bool]]:
-    same: list[sa.ColumnElement[bool]] = [_LEASE.c.name == name]
+    same: list[sa.ColumnElement[bool]] = [LEASES.c.name == name]
     if session.get_bind().dialect.name in ('mysql', 'mariadb'):
         # To their usual collation "A " is "a"; it is that of the index, which is searched first.
-        same.append(sa.cast(_LEASE.c.name, sa.LargeBinary) == name.encode())
+        same.append(sa.cast(LEASES.c.name, sa.LargeBinary) == name.encode())
     return same
 
 
 def _reserves(query: LeaseQuery) -> sa.ColumnElement[bool]:
     types = resource_types.stored_types(query.resource_type or '')
-    by_type = _RESERVATION.c.resource_type.in_(types)
+    by_type = RESERVATIONS.c.resource_type.in_(types)
     if query.resource_id is None:
         # Most leases match: a subquery checks each lease that is read; its LIMIT keeps MariaDB
         # from searching for all of them first.
-        reserved = sa.select(_RESERVATION.c.id).where(
-            _RESERVATION.c.lease_id == _LEASE.c.id, by_type
+        reserved = sa.select(RESERVATIONS.c.id).where(
+            RESERVATIONS.c.lease_id == LEASES.c.id, by_type
         )
-        return reserved.limit(1).correlate(_LEASE).scalar_subquery().is_not(None)
+        return reserved.limit(1).correlate(LEASES).scalar_subquery().is_not(None)
     # Few leases match: they are found through the index of resources.
-    found = sa.select(_RESERVATION.c.lease_id).where(
-        _RESERVATION.c.resource_id == query.resource_id
+    found = sa.select(RESERVATIONS.c.lease_id).where(
+        RESERVATIONS.c.resource_id == query.resource_id
     )
-    return _LEASE.c.id.in_(found if query.resource_type is None else found.where(by_type))
+    return LEASES.c.id.in_(found if query.resource_type is None else found.where(by_type))
 
 
 def _moment(session: orm.Session, moment: Moment) -> Any:
@@ -202,8 +201,8 @@ def _order(sort: Sequence[Sort]) -> list[Sort]:
 
 def _column(key: str) -> sa.ColumnElement[Any]:
     if key == 'updated_at':
-        return sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at)
-    return _LEASE.c[key]
+        return sa.func.coalesce(LEASES.c.updated_at, LEASES.c.created_at)
+    return LEASES.c[key]
 
 
 def _directed(session: orm.Session, order: Sequence[Sort], query: LeaseQuery) -> list[Any]:
@@ -212,7 +211,7 @@ def _directed(session: orm.Session, order: Sequence[Sort], query: LeaseQuery) ->
         return directed
     # All values are NULL, but PostgreSQL reads the index in its order only with this column. The
     # other databases do so only without it.
-    first = _LEASE.c.deleted_at
+    first = LEASES.c.deleted_at
     return [first.desc() if order[0][1] else first.asc(), *directed]
 
 
@@ -244,12 +243,12 @@ def _select_json(parts: frozenset[str]) -> sa.Select[Any]:
         query = sa.select(
             sa.func.concat(count, sa.func.coalesce(all_of_them, _literal('[]')), type_=sa.Text())
         )
-        mine = query.where(columns[_LEASE_ID] == _LEASE.c.id)
+        mine = query.where(columns[_LEASE_ID] == LEASES.c.id)
         pieces.append(_literal(','))
         pieces.append(mine.scalar_subquery() if name in parts else _literal('0,[]'))
     text = sa.func.concat(*pieces, _literal(']'), type_=sa.Text())
     ids: sa.BindParameter[Any] = sa.bindparam('ids', expanding=True)
-    return sa.select(_LEASE.c.id, text).where(_LEASE.c.id.in_(ids))
+    return sa.select(LEASES.c.id, text).where(LEASES.c.id.in_(ids))
 
 
 def _literal(text: str) -> sa.ColumnElement[str]:
@@ -260,8 +259,8 @@ def _read_json(
     session: orm.Session, select: sa.Select[Any], parts: Collection[str]
 ) -> tuple[list[LeaseSummary], bool]:
     """Read leases as JSON texts."""
-    ids, more = db_rows.read_page_ids(
-        session, _LEASE, select, _byte_size(frozenset(parts)), db_rows.MAX_PAGE_BYTES
+    ids, more = sql.read_page_ids(
+        session, LEASES, select, _byte_size(frozenset(parts)), sql.MAX_PAGE_BYTES
     )
     texts = session.execute(_select_json(frozenset(parts)), {'ids': ids}) if ids else ()
     by_id = {row[0]: _decode_lease(row[1]) for row in texts}
@@ -319,7 +318,7 @@ def _read_rows(
 ) -> tuple[list[LeaseSummary], bool]:
     """Read leases, and the rows of their parts."""
     rows = session.execute(select.with_only_columns(*_COLUMNS, _byte_size(frozenset(parts)))).all()
-    found = db_rows.limit_bytes(((row[:-1], row[-1]) for row in rows), db_rows.MAX_PAGE_BYTES)
+    found = sql.limit_bytes(((row[:-1], row[-1]) for row in rows), sql.MAX_PAGE_BYTES)
     ids = [row[_ID] for row in found]
     kept: dict[tuple[str, str], list[Sequence[Any]]] = defaultdict(list)
     for name in parts if ids else ():
@@ -335,11 +334,11 @@ def _read_rows(
 @functools.cache
 def _byte_size(parts: frozenset[str]) -> sa.ColumnElement[int]:
     """Return an estimate of the bytes of JSON of the parts of a lease."""
-    params = sa.func.sum(sql.byte_length(_RESERVATION.c.params))
+    params = sa.func.sum(sql.byte_length(RESERVATIONS.c.params))
     own = {'reservations': sa.func.coalesce(params, 0)}
     size: sa.ColumnElement[int] = sa.literal(0)
     for name in parts:
-        of_lease = _PARTS[name][_LEASE_ID] == _LEASE.c.id
+        of_lease = _PARTS[name][_LEASE_ID] == LEASES.c.id
         mine = own.get(name, 0) + sa.func.count() * _PART_BYTES
         size = size + sa.select(mine).where(of_lease).scalar_subquery()
     return size
@@ -381,7 +380,7 @@ def _add_allocations(session: orm.Session, read: Iterable[LeaseSummary]) -> list
     ids = [each.id for each in held if each.unit_kind is not None]
     if not ids:
         return found
-    allocated = allocations.find_allocations(session, ids)
+    allocated = leases.find_allocations(session, ids)
     return [
         lease._replace(
             reservations=[
@@ -391,3 +390,50 @@ def _add_allocations(session: orm.Session, read: Iterable[LeaseSummary]) -> list
         )
         for lease in found
     ]
+
+
+_HISTORY_COLUMNS = sql.columns(HISTORY, lease_history.HistoryEntry)
+
+
+def read_history_page(
+    session: orm.Session,
+    lease_id: str,
+    after: int | None = None,
+    limit: int = 1000,
+    newest_first: bool = False,
+) -> tuple[list[tuple[int, lease_history.HistoryEntry]], bool]:
+    """Read a page of the history of a lease.
+
+    A page may end before its limit, see :data:`.sql.MAX_PAGE_BYTES`.
+
+    :param after: the number of the last entry of the page before
+    :returns: entries with their numbers, and whether there is more
+    """
+    in_order = (
+        sa.select(HISTORY)
+        .where(HISTORY.c.lease_id == lease_id)
+        .order_by(HISTORY.c.id.desc() if newest_first else HISTORY.c.id)
+    )
+    query = in_order
+    if after is not None:
+        query = query.where(HISTORY.c.id < after if newest_first else HISTORY.c.id > after)
+    size = sql.byte_length(HISTORY.c.changes)
+    ids, more = sql.read_page_ids(
+        session, HISTORY, query.limit(limit + 1), size, sql.MAX_PAGE_BYTES
+    )
+    more, ids = more or len(ids) > limit, ids[:limit]
+    chosen = in_order.with_only_columns(HISTORY.c.id, *_HISTORY_COLUMNS).where(
+        HISTORY.c.id.in_(ids)
+    )
+    found = session.execute(chosen).all() if ids else ()
+    entries = ((number, lease_history.HistoryEntry(*values)) for number, *values in found)
+    # The entries may be purged between the reads: a page with a link has a last entry.
+    return [(number, _open_entry(session, each)) for number, each in entries], more and bool(found)
+
+
+def _open_entry(
+    session: orm.Session, entry: lease_history.HistoryEntry
+) -> lease_history.HistoryEntry:
+    unseal = functools.partial(secrets.open_params, session, entry.lease_id)
+    changes = secrets.change_history(entry.changes, unseal)
+    return dataclasses.replace(entry, changes=changes)

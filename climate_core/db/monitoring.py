@@ -20,6 +20,7 @@ from sqlalchemy import orm
 
 from climate_core.db import events as db_events
 from climate_core.db import sql, tables
+from climate_core.db.tables import EVENTS, LEASES
 from climate_core.lease import model, states
 
 #: Maximum number of rows that are counted of a queue.
@@ -73,9 +74,6 @@ def read_counts(session: orm.Session, overdue_seconds: float) -> Counts:
 def _count_queue(what: str, table: sa.Table, where: sa.ColumnElement[bool]) -> Any:
     some = sa.select(table.c.next_at).where(where).limit(MAX_COUNT).subquery()
     return sa.select(sa.literal(what), sa.literal(''), sa.func.count()).select_from(some)
-
-
-_LEASE, _EVENT = tables.LEASES, tables.EVENTS
 
 
 class StuckKind(enum.StrEnum):
@@ -143,20 +141,20 @@ def find_stuck(
 def _find_events(
     session: orm.Session, now: datetime.datetime, thresholds: StuckThresholds, lease_id: str | None
 ) -> Iterator[Stuck]:
-    waited = _EVENT.c.next_at <= now - datetime.timedelta(seconds=thresholds.grace)
+    waited = EVENTS.c.next_at <= now - datetime.timedelta(seconds=thresholds.grace)
     long_ago = now - datetime.timedelta(seconds=thresholds.seconds)
-    tried = sa.and_(_EVENT.c.attempts > 0, _EVENT.c.time <= long_ago)
-    often = _EVENT.c.attempts >= thresholds.attempts
+    tried = sa.and_(EVENTS.c.attempts > 0, EVENTS.c.time <= long_ago)
+    often = EVENTS.c.attempts >= thresholds.attempts
     query = (
         sa.select(
-            *_lease_columns(), _EVENT.c.id, _EVENT.c.event_type, _EVENT.c.status, _EVENT.c.attempts
+            *_lease_columns(), EVENTS.c.id, EVENTS.c.event_type, EVENTS.c.status, EVENTS.c.attempts
         )
-        .add_columns(_EVENT.c.next_at, _EVENT.c.time, _EVENT.c.status_reason)
-        .join_from(_EVENT, _LEASE, _EVENT.c.lease_id == _LEASE.c.id)
-        .where(_EVENT.c.next_at.is_not(None), sa.or_(waited, tried, often))
+        .add_columns(EVENTS.c.next_at, EVENTS.c.time, EVENTS.c.status_reason)
+        .join_from(EVENTS, LEASES, EVENTS.c.lease_id == LEASES.c.id)
+        .where(EVENTS.c.next_at.is_not(None), sa.or_(waited, tried, often))
     )
     for row in session.execute(
-        query if lease_id is None else query.where(_LEASE.c.id == lease_id)
+        query if lease_id is None else query.where(LEASES.c.id == lease_id)
     ):
         *lease, event_id, event_type, event_status, attempts, next_at, time, failure = row
         waiting = (now - next_at).total_seconds()
@@ -178,34 +176,34 @@ def _find_leases(
     session: orm.Session, now: datetime.datetime, thresholds: StuckThresholds, lease_id: str | None
 ) -> Iterator[Stuck]:
     long_ago = now - datetime.timedelta(seconds=thresholds.seconds)
-    over = _LEASE.c.status == states.LeaseStatus.TERMINATED
-    touched = sa.func.coalesce(_LEASE.c.updated_at, _LEASE.c.created_at, type_=tables.Time())
+    over = LEASES.c.status == states.LeaseStatus.TERMINATED
+    touched = sa.func.coalesce(LEASES.c.updated_at, LEASES.c.created_at, type_=tables.Time())
     # A queued lease with a duration gets its end when it is granted.
-    ends = sa.and_(~over, sa.or_(_LEASE.c.duration.is_(None), _LEASE.c.status.not_in(_UNGRANTED)))
+    ends = sa.and_(~over, sa.or_(LEASES.c.duration.is_(None), LEASES.c.status.not_in(_UNGRANTED)))
     conditions: dict[StuckKind, tuple[Any, Any]] = {
-        StuckKind.PAST_END: (sa.and_(ends, _LEASE.c.end_date <= long_ago), _LEASE.c.end_date),
-        StuckKind.NO_END: (sa.and_(ends, ~db_events.is_open(_LEASE.c.id, model.END)), touched),
+        StuckKind.PAST_END: (sa.and_(ends, LEASES.c.end_date <= long_ago), LEASES.c.end_date),
+        StuckKind.NO_END: (sa.and_(ends, ~db_events.is_open(LEASES.c.id, model.END)), touched),
         StuckKind.STARTING: (
-            sa.and_(_LEASE.c.status == 'STARTING', _LEASE.c.start_date <= long_ago),
-            _LEASE.c.start_date,
+            sa.and_(LEASES.c.status == 'STARTING', LEASES.c.start_date <= long_ago),
+            LEASES.c.start_date,
         ),
-        StuckKind.ERROR: (sa.and_(_LEASE.c.status == 'ERROR', touched <= long_ago), touched),
+        StuckKind.ERROR: (sa.and_(LEASES.c.status == 'ERROR', touched <= long_ago), touched),
         StuckKind.TRUST_KEPT: (
             sa.and_(
                 over,
-                _LEASE.c.trust_id.is_not(None),
-                ~db_events.is_open(_LEASE.c.id, model.RELEASE_TRUST),
+                LEASES.c.trust_id.is_not(None),
+                ~db_events.is_open(LEASES.c.id, model.RELEASE_TRUST),
             ),
             touched,
         ),
     }
     parts = [
-        sa.select(sa.literal(str(kind)), *_lease_columns(), _LEASE.c.status_reason, since)
+        sa.select(sa.literal(str(kind)), *_lease_columns(), LEASES.c.status_reason, since)
         for kind, (_, since) in conditions.items()
     ]
     for part, (where, _) in enumerate(conditions.values()):
         parts[part] = parts[part].where(
-            where if lease_id is None else where & (_LEASE.c.id == lease_id)
+            where if lease_id is None else where & (LEASES.c.id == lease_id)
         )
     for name, *lease, status_reason, since in session.execute(sa.union_all(*parts)):
         kind = StuckKind(name)
@@ -238,4 +236,4 @@ def _build_stuck(
 
 
 def _lease_columns() -> list[Any]:
-    return [_LEASE.c.id, _LEASE.c.name, _LEASE.c.project_id, _LEASE.c.status]
+    return [LEASES.c.id, LEASES.c.name, LEASES.c.project_id, LEASES.c.status]

@@ -24,15 +24,15 @@ from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_common import limits
-from climate_core.db import rows, secrets, sql, tables
+from climate_core.db import secrets, sql
 from climate_core.db.engine import after_commit, signal
+from climate_core.db.tables import DELIVERIES, NOTIFICATIONS
 from climate_core.lease import model
 
 LOG = log.getLogger(__name__)
 
 T = TypeVar('T')
 
-_NOTIFICATION, _DELIVERY = tables.NOTIFICATIONS, tables.DELIVERIES
 
 #: Key of ``Session.info`` under which the :class:`Sender` of this process is, if it has one.
 SENDER: Final = 'outbox.sender'
@@ -80,10 +80,10 @@ def add_notifications(
     # Notifications of a request have its time, which may be long ago: the claim starts now.
     expiry = sender.expiry_of_new() if sender and identified and not are_many else None
     if sender is None or expiry is None:
-        _enqueue(session, _NOTIFICATION, identified, now, NOTIFICATIONS_ADDED)
+        _enqueue(session, NOTIFICATIONS, identified, now, NOTIFICATIONS_ADDED)
         return identified
     name = uuidutils.generate_uuid()
-    _enqueue(session, _NOTIFICATION, identified, now, None, claim=name, next_at=expiry.at)
+    _enqueue(session, NOTIFICATIONS, identified, now, None, claim=name, next_at=expiry.at)
     mine = [
         NewNotification(name, payload['event_id'], kind, payload) for kind, payload in identified
     ]
@@ -136,15 +136,15 @@ class ClaimedBatch(NamedTuple):
 
 def claim_notifications(session: orm.Session, ttl: float, limit: int) -> ClaimedBatch:
     """Claim the notifications that were due first for ``ttl`` seconds."""
-    clock, next_at = sql.now(session), _NOTIFICATION.c.next_at
-    query = sa.select(clock, next_at, *rows.columns(_NOTIFICATION, Notification))
-    found = session.execute(query.order_by(next_at, _NOTIFICATION.c.id).limit(limit + 1)).all()
+    clock, next_at = sql.now(session), NOTIFICATIONS.c.next_at
+    query = sa.select(clock, next_at, *sql.columns(NOTIFICATIONS, Notification))
+    found = session.execute(query.order_by(next_at, NOTIFICATIONS.c.id).limit(limit + 1)).all()
     due = [Notification(*row[2:]) for row in found[:limit] if row[1] <= row[0]]
     later = [max(0.0, (row[1] - row[0]).total_seconds()) for row in found[len(due) :]]
-    name, count = claim_rows(session, _NOTIFICATION, [each.id for each in due], ttl)
+    name, count = claim_rows(session, NOTIFICATIONS, [each.id for each in due], ttl)
     if count < len(due):
         # Another manager has claimed some of them concurrently, until then.
-        due, later = _read_claimed(session, _NOTIFICATION, Notification, name), [ttl, *later]
+        due, later = _read_claimed(session, NOTIFICATIONS, Notification, name), [ttl, *later]
     return ClaimedBatch(name, sorted(due, key=attrgetter('id')), min(later, default=None))
 
 
@@ -152,26 +152,26 @@ def delete_sent_new(session: orm.Session, sent: Sequence[NewNotification]) -> No
     """Delete notifications that were sent by the process that wrote them."""
     claims = {each.claim for each in sent}
     mine = sa.and_(
-        _NOTIFICATION.c.claim.in_(claims),
-        _NOTIFICATION.c.event_id.in_([each.event_id for each in sent]),
+        NOTIFICATIONS.c.claim.in_(claims),
+        NOTIFICATIONS.c.event_id.in_([each.event_id for each in sent]),
     )
-    rows.change(session, sa.delete(_NOTIFICATION).where(mine))
+    sql.change(session, sa.delete(NOTIFICATIONS).where(mine))
 
 
 def delete_sent(session: orm.Session, claim: str, ids: Sequence[int]) -> None:
     """Delete notifications that were sent under a claim."""
-    rows.change(
+    sql.change(
         session,
-        sa.delete(_NOTIFICATION).where(
-            _NOTIFICATION.c.claim == claim, _NOTIFICATION.c.id.in_(ids)
+        sa.delete(NOTIFICATIONS).where(
+            NOTIFICATIONS.c.claim == claim, NOTIFICATIONS.c.id.in_(ids)
         ),
     )
 
 
 def release_claims(session: orm.Session, claims: Collection[str]) -> None:
     """Let any manager send what is left of claims, immediately."""
-    left = sa.update(_NOTIFICATION).where(_NOTIFICATION.c.claim.in_(claims))
-    rows.change(session, left.values(claim=None, next_at=sql.now(session)))
+    left = sa.update(NOTIFICATIONS).where(NOTIFICATIONS.c.claim.in_(claims))
+    sql.change(session, left.values(claim=None, next_at=sql.now(session)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -224,7 +224,7 @@ class DeliveriesInProgress:
         """Return the SQL condition for rows that may be sent now."""
         full = {name: self.full(name) for name in self._limits}
         return sa.and_(
-            sa.true(), *(_DELIVERY.c[name].not_in(keys) for name, keys in full.items() if keys)
+            sa.true(), *(DELIVERIES.c[name].not_in(keys) for name, keys in full.items() if keys)
         )
 
 
@@ -247,19 +247,19 @@ def add_deliveries(
         _drop_oldest(session, lease.id, MAX_QUEUED_DELIVERIES - len(wanted))
     hook = _seal_call(session, lease.id, lease.webhook)
     common = {'lease_id': lease.id, 'project_id': lease.project_id, 'attempts': 0, **hook}
-    _enqueue(session, _DELIVERY, wanted, now, DELIVERIES_ADDED, **common)
+    _enqueue(session, DELIVERIES, wanted, now, DELIVERIES_ADDED, **common)
 
 
 def _drop_oldest(session: orm.Session, lease_id: str, left: int) -> None:
     """Delete all but the last notifications of a lease that wait for its webhook."""
     waiting = (
-        sa.select(_DELIVERY.c.id)
-        .where(_DELIVERY.c.lease_id == lease_id)
-        .order_by(_DELIVERY.c.id.desc())
+        sa.select(DELIVERIES.c.id)
+        .where(DELIVERIES.c.lease_id == lease_id)
+        .order_by(DELIVERIES.c.id.desc())
     )
     dropped = session.scalars(waiting).all()[max(left, 0) :]
     if dropped:
-        rows.change(session, sa.delete(_DELIVERY).where(_DELIVERY.c.id.in_(dropped)))
+        sql.change(session, sa.delete(DELIVERIES).where(DELIVERIES.c.id.in_(dropped)))
         LOG.warning(
             'Dropped %d notifications of lease %s: its webhook has not accepted the next %d',
             len(dropped),
@@ -270,13 +270,13 @@ def _drop_oldest(session: orm.Session, lease_id: str, left: int) -> None:
 
 def redirect_deliveries(session: orm.Session, lease: model.Lease) -> None:
     """Send the queued calls of a lease to its present webhook; delete them if it has none."""
-    mine = _DELIVERY.c.lease_id == lease.id
+    mine = DELIVERIES.c.lease_id == lease.id
     if lease.webhook is None:
-        rows.change(session, sa.delete(_DELIVERY).where(mine))
+        sql.change(session, sa.delete(DELIVERIES).where(mine))
     else:
-        rows.change(
+        sql.change(
             session,
-            sa.update(_DELIVERY)
+            sa.update(DELIVERIES)
             .where(mine)
             .values(**_seal_call(session, lease.id, lease.webhook)),
         )
@@ -291,7 +291,7 @@ def _seal_call(session: orm.Session, lease_id: str, webhook: Mapping[str, Any]) 
 
 def seconds_until_delivery(session: orm.Session, busy: DeliveriesInProgress) -> float | None:
     """Return in how many seconds a delivery is due that no limit delays."""
-    return _seconds_until_due(session, _DELIVERY, busy.room())
+    return _seconds_until_due(session, DELIVERIES, busy.room())
 
 
 def claim_deliveries(
@@ -302,16 +302,18 @@ def claim_deliveries(
     :param busy: the deliveries in progress
     """
     query = (
-        sa.select(_DELIVERY.c.id, _DELIVERY.c.lease_id, _DELIVERY.c.project_id, _DELIVERY.c.target)
-        .where(_DELIVERY.c.next_at <= sql.now(session), busy.room())
-        .order_by(_DELIVERY.c.next_at, _DELIVERY.c.id)
+        sa.select(
+            DELIVERIES.c.id, DELIVERIES.c.lease_id, DELIVERIES.c.project_id, DELIVERIES.c.target
+        )
+        .where(DELIVERIES.c.next_at <= sql.now(session), busy.room())
+        .order_by(DELIVERIES.c.next_at, DELIVERIES.c.id)
         .limit(limit * _CANDIDATES_PER_DELIVERY)
     )
     # A copy: the transaction may be repeated, and not every chosen row is claimed.
     taken = copy.deepcopy(busy)
     ids = [row.id for row in session.execute(query) if taken.take(row)][:limit]
-    name, count = claim_rows(session, _DELIVERY, ids, ttl)
-    found = _read_claimed(session, _DELIVERY, Delivery, name) if count else []
+    name, count = claim_rows(session, DELIVERIES, ids, ttl)
+    found = _read_claimed(session, DELIVERIES, Delivery, name) if count else []
     return [_open_delivery(session, each) for each in found]
 
 
@@ -322,21 +324,21 @@ def _open_delivery(session: orm.Session, sealed: Delivery) -> Delivery:
 
 def delete_delivery(session: orm.Session, delivery: Delivery) -> bool:
     """Delete a delivery that was sent or abandoned; False if its claim is lost."""
-    return rows.change(session, sa.delete(_DELIVERY).where(_is_claimed(delivery))) == 1
+    return sql.change(session, sa.delete(DELIVERIES).where(_is_claimed(delivery))) == 1
 
 
 def postpone_delivery(session: orm.Session, delivery: Delivery, seconds: float) -> None:
     """Release a delivery that failed, to be sent again after a number of seconds."""
     again = {
-        'attempts': _DELIVERY.c.attempts + 1,
+        'attempts': DELIVERIES.c.attempts + 1,
         'claim': None,
         'next_at': sql.now(session, seconds),
     }
-    rows.change(session, sa.update(_DELIVERY).where(_is_claimed(delivery)).values(again))
+    sql.change(session, sa.update(DELIVERIES).where(_is_claimed(delivery)).values(again))
 
 
 def _is_claimed(delivery: Delivery) -> sa.ColumnElement[bool]:
-    return sa.and_(_DELIVERY.c.id == delivery.id, _DELIVERY.c.claim == delivery.claim)
+    return sa.and_(DELIVERIES.c.id == delivery.id, DELIVERIES.c.claim == delivery.claim)
 
 
 def _enqueue(
@@ -359,7 +361,7 @@ def _enqueue(
         for kind, payload in notices
     ]
     if new:
-        rows.insert_deferred(session, table, new)
+        sql.insert_deferred(session, table, new)
         if added is not None:
             signal(session, added)
 
@@ -387,12 +389,10 @@ def claim_rows(
     due = table.c.next_at <= sql.now(session)
     claimed = {'claim': name, 'next_at': sql.now(session, ttl)}
     statement = sa.update(table).where(table.c.id.in_(ids), due).values(claimed)
-    return name, rows.change(session, statement)
+    return name, sql.change(session, statement)
 
 
 def _read_claimed(session: orm.Session, table: sa.Table, kind: type[T], claim: str) -> list[T]:
     """Read the rows of a claim, in their order."""
-    query = (
-        sa.select(*rows.columns(table, kind)).where(table.c.claim == claim).order_by(table.c.id)
-    )
+    query = sa.select(*sql.columns(table, kind)).where(table.c.claim == claim).order_by(table.c.id)
     return [kind(*row) for row in session.execute(query)]

@@ -17,12 +17,11 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import allocations, calendar, rows, sql, tables
+from climate_core.db import calendar, sql
 from climate_core.db.engine import Database, Stale, signal
+from climate_core.db.tables import ALLOCATIONS, LEASES, RESERVATIONS, UNITS
 from climate_core.lease import states
 
-_UNIT, _ALLOCATION = tables.UNITS, tables.ALLOCATIONS
-_LEASE, _RESERVATION = tables.LEASES, tables.RESERVATIONS
 _LIVE = [str(status) for status in states.LIVE]
 #: The text of no extra properties at all.
 _NONE: Final = '{}'
@@ -107,10 +106,10 @@ class UnitTable(Generic[R]):
     def query(self) -> sa.Select[Any]:
         """Return the SELECT of all units with their rows."""
         return sa.select(
-            _UNIT.c.id,
-            *(_UNIT.c[name] for name in self.unit_columns),
+            UNITS.c.id,
+            *(UNITS.c[name] for name in self.unit_columns),
             *(column.label(column.key) for column in self.table.c if column.key != 'unit_id'),
-        ).join_from(self.table, _UNIT, self.table.c.unit_id == _UNIT.c.id)
+        ).join_from(self.table, UNITS, self.table.c.unit_id == UNITS.c.id)
 
     def not_found(self, unit_id: str | int) -> exceptions.NotFound:
         """Return the error for an id that no unit has."""
@@ -134,7 +133,7 @@ class UnitTable(Generic[R]):
         :param viewer: who must see it; None: an operator
         :raises climate_core.exceptions.NotFound: there is none, or the viewer does not see it
         """
-        query = self.query.where(_UNIT.c.id == unit_id)
+        query = self.query.where(UNITS.c.id == unit_id)
         row = session.execute(query.with_for_update() if lock else query).mappings().first()
         if row is None or (viewer is not None and not viewer.sees(row['access'])):
             raise self.not_found(unit_id)
@@ -157,15 +156,15 @@ class UnitTable(Generic[R]):
         :param marker: the id of the last unit of the previous page
         """
         where = [
-            (self.table.c[name] if name in self.table.c else _UNIT.c[name]) == value
+            (self.table.c[name] if name in self.table.c else UNITS.c[name]) == value
             for name, value in filters.items()
             if value is not None
         ]
-        query = self.query.where(*where).order_by(_UNIT.c.id)
+        query = self.query.where(*where).order_by(UNITS.c.id)
         found: list[R] = []
         more, size = True, limit + 1
         while more and len(found) <= limit:
-            read = session.execute(query.where(_UNIT.c.id > marker).limit(size)).mappings().all()
+            read = session.execute(query.where(UNITS.c.id > marker).limit(size)).mappings().all()
             more, size = len(read) == size, max(size, _MIN_PAGE_SIZE)
             seen = [row for row in read if viewer is None or viewer.sees(row['access'])]
             found += [self.record.from_row(row) for row in seen]
@@ -195,7 +194,7 @@ class UnitTable(Generic[R]):
         defaults = {'available': True, 'capacity': {}, 'lanes': 1, 'generation': 0}
         values = {**defaults, 'kind': self.kind, 'changed_at': now, **unit}
         connection = session.connection()
-        key = connection.execute(sa.insert(_UNIT).values(values)).inserted_primary_key
+        key = connection.execute(sa.insert(UNITS).values(values)).inserted_primary_key
         assert key is not None  # nosec B101 # for mypy: it holds already
         connection.execute(
             sa.insert(self.table).values({**row, 'unit_id': key[0], 'created_at': now})
@@ -215,17 +214,17 @@ class UnitTable(Generic[R]):
         """
         signal(session, calendar.FREED)
         now = sql.now(session)
-        counted = {'generation': _UNIT.c.generation + 1, 'changed_at': now, **unit}
-        mine = sa.update(_UNIT).where(_UNIT.c.id == unit_id, _UNIT.c.kind == self.kind)
-        if not rows.change(session, mine.values(counted)):
+        counted = {'generation': UNITS.c.generation + 1, 'changed_at': now, **unit}
+        mine = sa.update(UNITS).where(UNITS.c.id == unit_id, UNITS.c.kind == self.kind)
+        if not sql.change(session, mine.values(counted)):
             raise self.not_found(unit_id)
         changed = sa.update(self.table).where(self.table.c.unit_id == unit_id)
-        rows.change(session, changed.values({'updated_at': now, **row}))
+        sql.change(session, changed.values({'updated_at': now, **row}))
 
     def delete(self, session: orm.Session, unit_id: int) -> None:
         """Delete a unit with its row and its allocations; one that does not exist is fine."""
-        mine = sa.delete(_UNIT).where(_UNIT.c.id == unit_id, _UNIT.c.kind == self.kind)
-        rows.change(session, mine)
+        mine = sa.delete(UNITS).where(UNITS.c.id == unit_id, UNITS.c.kind == self.kind)
+        sql.change(session, mine)
 
     def list_property_values(
         self, session: orm.Session, viewer: Viewer | None = None
@@ -238,8 +237,8 @@ class UnitTable(Generic[R]):
         """
         found: dict[str, set[Any]] = {}
         query = (
-            sa.select(self.table.c.extra, _UNIT.c.access)
-            .join_from(self.table, _UNIT, self.table.c.unit_id == _UNIT.c.id)
+            sa.select(self.table.c.extra, UNITS.c.access)
+            .join_from(self.table, UNITS, self.table.c.unit_id == UNITS.c.id)
             .where(sa.type_coerce(self.table.c.extra, sa.Text) != _NONE)
             .distinct()
         )
@@ -268,10 +267,10 @@ class UnitTable(Generic[R]):
         mine = names.c.name == name
         present = session.execute(sa.select(names.c.name).where(mine)).first()
         if present is not None:
-            rows.change(session, sa.update(names).where(mine).values(private=private))
+            sql.change(session, sa.update(names).where(mine).values(private=private))
             return
         try:
-            rows.insert(session, names, [{'name': name, 'private': private}])
+            sql.insert(session, names, [{'name': name, 'private': private}])
         except db_exc.DBDuplicateEntry as exc:
             raise Stale(f'property {name}') from exc
 
@@ -285,24 +284,54 @@ def list_allocations(
     """Read the live reservations that units are allocated to, by time; one statement."""
     query = (
         sa.select(
-            _ALLOCATION.c.unit_id,
-            _RESERVATION.c.id,
-            _LEASE.c.id,
-            _LEASE.c.name,
-            _LEASE.c.start_date,
-            _LEASE.c.end_date,
+            ALLOCATIONS.c.unit_id,
+            RESERVATIONS.c.id,
+            LEASES.c.id,
+            LEASES.c.name,
+            LEASES.c.start_date,
+            LEASES.c.end_date,
         )
-        .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
-        .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
+        .join_from(ALLOCATIONS, RESERVATIONS, ALLOCATIONS.c.reservation_id == RESERVATIONS.c.id)
+        .join(LEASES, RESERVATIONS.c.lease_id == LEASES.c.id)
         .where(
-            _ALLOCATION.c.unit_id.in_(unit_ids),
-            _RESERVATION.c.status.in_(_LIVE),
-            sa.not_(allocations.is_released()),
+            ALLOCATIONS.c.unit_id.in_(unit_ids),
+            RESERVATIONS.c.status.in_(_LIVE),
+            sa.not_(calendar.is_released()),
         )
-        .order_by(_LEASE.c.start_date, _RESERVATION.c.id)
+        .order_by(LEASES.c.start_date, RESERVATIONS.c.id)
     )
     if lease_id is not None:
-        query = query.where(_LEASE.c.id == lease_id)
+        query = query.where(LEASES.c.id == lease_id)
     if reservation_id is not None:
-        query = query.where(_RESERVATION.c.id == reservation_id)
+        query = query.where(RESERVATIONS.c.id == reservation_id)
     return [UnitAllocation(*row) for row in session.execute(query)]
+
+
+def find_last_allocation(
+    session: orm.Session, unit_id: int
+) -> tuple[int, datetime.datetime] | None:
+    """Return the number of live reservations that have a unit, and when the last of them ends.
+
+    A lease that was deleted or cancelled before its start has not used the unit, and no longer
+    needs it, although the engine may not have ended the lease yet.
+
+    :returns: None if there are none
+    """
+    was_cancelled = sa.and_(
+        LEASES.c.status.in_(map(str, states.ENDING)),
+        RESERVATIONS.c.status == str(states.ReservationStatus.PENDING),
+        ALLOCATIONS.c.start > sql.now(session),
+    )
+    query = (
+        sa.select(sa.func.count(RESERVATIONS.c.id.distinct()), sa.func.max(ALLOCATIONS.c.end))
+        .join_from(ALLOCATIONS, RESERVATIONS, ALLOCATIONS.c.reservation_id == RESERVATIONS.c.id)
+        .join(LEASES, LEASES.c.id == RESERVATIONS.c.lease_id)
+        .where(
+            ALLOCATIONS.c.unit_id == unit_id,
+            RESERVATIONS.c.status.in_(_LIVE),
+            sa.not_(calendar.is_released()),
+            sa.not_(was_cancelled),
+        )
+    )
+    count, end = session.execute(query).one()
+    return (count, end) if count else None

@@ -23,7 +23,7 @@ from sqlalchemy import orm
 
 from climate_common import sealing
 from climate_core.conf import secrets
-from climate_core.db import rows, tables
+from climate_core.db import sql, tables
 from climate_core.db.engine import CONF_KEY, Database
 from climate_core.lease import model
 from climate_core.lease.model import SPECIFICATIONS
@@ -275,7 +275,7 @@ def _store_text(
     table = column.table
     unchanged = sa.type_coerce(column, sa.Text) == old
     statement = sa.update(table).where(table.c.id == row_id, unchanged)
-    return rows.change(session, statement.values({column.name: new})) == 1
+    return sql.change(session, statement.values({column.name: new})) == 1
 
 
 def _read_text(name: str, text: str) -> Any:

@@ -27,10 +27,9 @@ from typing import Any, Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import rows, sql, tables
+from climate_core.db import sql, tables
+from climate_core.db.tables import LEASES, OWNER_TRUSTS
 from climate_core.lease import states
-
-_TRUST, _LEASE = tables.OWNER_TRUSTS, tables.LEASES
 
 #: The digest of what no other lease may share.
 _UNSHARED: Final = ''
@@ -49,12 +48,12 @@ _MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 1200.0, 86400.0
 
 #: Locks trusts as the statement does that writes a single lease. Built once.
 _LOCK_LIVE: Final = (
-    sa.select(_TRUST.c.trust_id)
+    sa.select(OWNER_TRUSTS.c.trust_id)
     .where(
-        _TRUST.c.trust_id.in_(sa.bindparam('wanted', expanding=True)),
-        _TRUST.c.retired_at.is_(None),
+        OWNER_TRUSTS.c.trust_id.in_(sa.bindparam('wanted', expanding=True)),
+        OWNER_TRUSTS.c.retired_at.is_(None),
     )
-    .order_by(_TRUST.c.trust_id)
+    .order_by(OWNER_TRUSTS.c.trust_id)
     .with_for_update(read=True)
 )
 
@@ -110,15 +109,15 @@ def insert(session: orm.Session, trust_id: str, scope: TrustScope) -> None:
         'retired_at': None,
         'attempts': 0,
     }
-    session.connection().execute(sa.insert(_TRUST).values(row))
+    session.connection().execute(sa.insert(OWNER_TRUSTS).values(row))
 
 
 def find_live(session: orm.Session, scope: TrustScope) -> str | None:
     """Return the id of the newest live trust of a scope."""
-    query = sa.select(_TRUST.c.trust_id).where(
-        _TRUST.c.digest == scope.digest, _TRUST.c.retired_at.is_(None)
+    query = sa.select(OWNER_TRUSTS.c.trust_id).where(
+        OWNER_TRUSTS.c.digest == scope.digest, OWNER_TRUSTS.c.retired_at.is_(None)
     )
-    newest_first = query.order_by(_TRUST.c.created_at.desc(), _TRUST.c.trust_id)
+    newest_first = query.order_by(OWNER_TRUSTS.c.created_at.desc(), OWNER_TRUSTS.c.trust_id)
     return session.scalars(newest_first.limit(1)).first()
 
 
@@ -126,8 +125,8 @@ def select_if_live(
     trust_id: sa.ColumnElement[Any], values: Iterable[sa.ColumnElement[Any]]
 ) -> sa.Select[Any]:
     """Select these values, once if a trust may be taken, and not at all if it may not."""
-    query = sa.select(*values).select_from(_TRUST)
-    return query.where(_TRUST.c.trust_id == trust_id, _TRUST.c.retired_at.is_(None))
+    query = sa.select(*values).select_from(OWNER_TRUSTS)
+    return query.where(OWNER_TRUSTS.c.trust_id == trust_id, OWNER_TRUSTS.c.retired_at.is_(None))
 
 
 def lock_live(session: orm.Session, ids: Collection[str]) -> set[str]:
@@ -140,18 +139,18 @@ def lock_live(session: orm.Session, ids: Collection[str]) -> set[str]:
 
 def read_use(session: orm.Session, trust_id: str) -> TrustUse:
     """Return how a trust is used, in one statement."""
-    known = sa.select(_TRUST.c.trust_id).where(_TRUST.c.trust_id == trust_id)
-    shared = known.where(_TRUST.c.digest != _UNSHARED)
+    known = sa.select(OWNER_TRUSTS.c.trust_id).where(OWNER_TRUSTS.c.trust_id == trust_id)
+    shared = known.where(OWNER_TRUSTS.c.digest != _UNSHARED)
     (row,) = session.execute(sa.select(known.exists(), shared.exists(), _is_needed(trust_id)))
     return TrustUse(*map(bool, row))
 
 
 def retain(session: orm.Session, trust_id: str) -> None:
     """Retain a live trust that its last lease has left."""
-    statement = sa.update(_TRUST).where(
-        _TRUST.c.trust_id == trust_id, _TRUST.c.retired_at.is_(None)
+    statement = sa.update(OWNER_TRUSTS).where(
+        OWNER_TRUSTS.c.trust_id == trust_id, OWNER_TRUSTS.c.retired_at.is_(None)
     )
-    rows.change(session, statement.values(next_at=sql.now(session, RETAIN_SECONDS)))
+    sql.change(session, statement.values(next_at=sql.now(session, RETAIN_SECONDS)))
 
 
 def insert_unshared(session: orm.Session, trust_id: str, user_id: str, project_id: str) -> None:
@@ -162,41 +161,43 @@ def insert_unshared(session: orm.Session, trust_id: str, user_id: str, project_i
     now = sql.now(session)
     owner = {'user_id': user_id, 'project_id': project_id, 'roles': [], 'digest': _UNSHARED}
     values = {'trust_id': trust_id, 'created_at': now, 'retired_at': now, 'attempts': 0}
-    session.connection().execute(sa.insert(_TRUST).values(**owner, **values))
+    session.connection().execute(sa.insert(OWNER_TRUSTS).values(**owner, **values))
 
 
 def count_rejection(session: orm.Session, trust_id: str) -> int:
     """Count that Keystone has rejected the deletion of a trust; return the count."""
-    this = _TRUST.c.trust_id == trust_id
-    count = int(session.scalar(sa.select(_TRUST.c.attempts).where(this)) or 0) + 1
+    this = OWNER_TRUSTS.c.trust_id == trust_id
+    count = int(session.scalar(sa.select(OWNER_TRUSTS.c.attempts).where(this)) or 0) + 1
     seconds = min(_MIN_RETRY_SECONDS * 2 ** min(count - 1, 10), _MAX_RETRY_SECONDS)
     values = {'attempts': count, 'next_at': sql.now(session, seconds)}
-    rows.change(session, sa.update(_TRUST).where(this).values(values))
+    sql.change(session, sa.update(OWNER_TRUSTS).where(this).values(values))
     return count
 
 
 def find_rejected(session: orm.Session) -> list[str]:
     """Return the ids of trusts whose deletion Keystone has rejected and that no lease needs."""
-    query = sa.select(_TRUST.c.trust_id).where(
-        _TRUST.c.attempts > 0, ~_is_needed(_TRUST.c.trust_id)
+    query = sa.select(OWNER_TRUSTS.c.trust_id).where(
+        OWNER_TRUSTS.c.attempts > 0, ~_is_needed(OWNER_TRUSTS.c.trust_id)
     )
-    return list(session.scalars(query.order_by(_TRUST.c.trust_id)))
+    return list(session.scalars(query.order_by(OWNER_TRUSTS.c.trust_id)))
 
 
 def retire(session: orm.Session, ids: Collection[str]) -> int:
     """Retire trusts, so that no create takes them; return how many of them were live."""
-    statement = sa.update(_TRUST).where(_TRUST.c.trust_id.in_(ids), _TRUST.c.retired_at.is_(None))
-    return rows.change(session, statement.values(retired_at=sql.now(session), next_at=None))
+    statement = sa.update(OWNER_TRUSTS).where(
+        OWNER_TRUSTS.c.trust_id.in_(ids), OWNER_TRUSTS.c.retired_at.is_(None)
+    )
+    return sql.change(session, statement.values(retired_at=sql.now(session), next_at=None))
 
 
 def find_unneeded(session: orm.Session) -> tuple[list[str], list[str]]:
     """Return the ids of trusts that no lease needs: those to retire, and those to delete."""
-    due = sa.or_(_TRUST.c.next_at.is_(None), _TRUST.c.next_at <= sql.now(session))
-    old = _TRUST.c.retired_at <= sql.now(session, -GRACE_SECONDS)
-    query = sa.select(_TRUST.c.trust_id, _TRUST.c.retired_at.is_(None)).where(
-        sa.or_(_TRUST.c.retired_at.is_(None), old), due, ~_is_needed(_TRUST.c.trust_id)
+    due = sa.or_(OWNER_TRUSTS.c.next_at.is_(None), OWNER_TRUSTS.c.next_at <= sql.now(session))
+    old = OWNER_TRUSTS.c.retired_at <= sql.now(session, -GRACE_SECONDS)
+    query = sa.select(OWNER_TRUSTS.c.trust_id, OWNER_TRUSTS.c.retired_at.is_(None)).where(
+        sa.or_(OWNER_TRUSTS.c.retired_at.is_(None), old), due, ~_is_needed(OWNER_TRUSTS.c.trust_id)
     )
-    found = session.execute(query.order_by(_TRUST.c.trust_id)).all()
+    found = session.execute(query.order_by(OWNER_TRUSTS.c.trust_id)).all()
     return [name for name, live in found if live], [name for name, live in found if not live]
 
 
@@ -207,12 +208,12 @@ def is_unneeded(session: orm.Session, trust_id: str) -> bool:
 
 def delete(session: orm.Session, trust_id: str) -> None:
     """Delete the row of a trust that was deleted in Keystone."""
-    rows.change(session, sa.delete(_TRUST).where(_TRUST.c.trust_id == trust_id))
+    sql.change(session, sa.delete(OWNER_TRUSTS).where(OWNER_TRUSTS.c.trust_id == trust_id))
 
 
 def _is_needed(trust_id: Any) -> sa.ColumnElement[bool]:
     over = states.LeaseStatus.TERMINATED
-    query = sa.select(_LEASE.c.id).where(_LEASE.c.trust_id == trust_id, _LEASE.c.status != over)
+    query = sa.select(LEASES.c.id).where(LEASES.c.trust_id == trust_id, LEASES.c.status != over)
     return query.exists()
 
 
@@ -243,8 +244,8 @@ def note_stray(session: orm.Session, mine: Collection[str], seconds: float) -> l
     stray = set(mine) - find_used(session)
     noted = set(session.scalars(sa.select(table.c.id)))
     if found := noted - stray:
-        rows.change(session, sa.delete(table).where(table.c.id.in_(found)))
+        sql.change(session, sa.delete(table).where(table.c.id.in_(found)))
     new = [{'id': each, 'since': sql.read_time(session)} for each in stray - noted]
-    rows.insert(session, table, new)
+    sql.insert(session, table, new)
     old = sa.select(table.c.id).where(table.c.since <= sql.now(session, -seconds))
     return sorted(session.scalars(old))

@@ -20,8 +20,9 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_common import resource_types
-from climate_core.db import allocations, events, rows, tables
+from climate_core.db import calendar, events, sql, tables
 from climate_core.db.engine import Stale
+from climate_core.db.tables import ALLOCATIONS, LEASES, PROJECTS, RESERVATIONS, USAGE_PERIODS
 from climate_core.lease import limits, model, states
 
 _HOUR: Final = datetime.timedelta(hours=1)
@@ -96,9 +97,6 @@ class ReservationUse:
         return Span(self.woken_at, self.freed_at or period.end).within(period)
 
 
-_LEASE, _RESERVATION, _REPORTED = tables.LEASES, tables.RESERVATIONS, tables.USAGE_PERIODS
-_ALLOCATION, _PROJECT = tables.ALLOCATIONS, tables.PROJECTS
-
 _ROWS_PER_READ = 1000
 #: How long a reported period is stored; much longer than a report takes.
 _REPORTS_STORED = datetime.timedelta(days=32)
@@ -106,78 +104,78 @@ _REPORTS_STORED = datetime.timedelta(days=32)
 # Until the start of the lease other leases can use what is allocated to it, or is created then.
 _IS_PROMISED = sa.and_(
     sa.or_(
-        _RESERVATION.c.unit_kind.is_not(None),
-        _LEASE.c.kind == states.LeaseKind.SCHEDULED,
+        RESERVATIONS.c.unit_kind.is_not(None),
+        LEASES.c.kind == states.LeaseKind.SCHEDULED,
         # Servers of a preempted lease are used by other leases until it starts again.
-        sa.and_(_LEASE.c.preemptible, events.is_done(_LEASE.c.id, model.PREEMPT)),
+        sa.and_(LEASES.c.preemptible, events.is_done(LEASES.c.id, model.PREEMPT)),
     ),
-    _LEASE.c.start_date > _RESERVATION.c.created_at,
+    LEASES.c.start_date > RESERVATIONS.c.created_at,
     # What a preempted lease released was active before it starts again.
-    sa.or_(_RESERVATION.c.woken_at.is_(None), _RESERVATION.c.woken_at >= _LEASE.c.start_date),
+    sa.or_(RESERVATIONS.c.woken_at.is_(None), RESERVATIONS.c.woken_at >= LEASES.c.start_date),
 )
 # The resources of a lease that may be queued are created, and hold capacity, when it is granted.
 # Its preparation is written then.
 _IS_MADE_WHEN_GRANTED = sa.and_(
-    _RESERVATION.c.unit_kind.is_(None), _LEASE.c.kind == states.LeaseKind.RETRY
+    RESERVATIONS.c.unit_kind.is_(None), LEASES.c.kind == states.LeaseKind.RETRY
 )
-_GRANTED = events.last_created_at(model.PREPARE, _RESERVATION)
+_GRANTED = events.last_created_at(model.PREPARE, RESERVATIONS)
 _ALLOCATED_PIECES = (
-    sa.select(sa.func.sum(_ALLOCATION.c.pieces))
-    .where(_ALLOCATION.c.reservation_id == _RESERVATION.c.id, sa.not_(allocations.is_released()))
+    sa.select(sa.func.sum(ALLOCATIONS.c.pieces))
+    .where(ALLOCATIONS.c.reservation_id == RESERVATIONS.c.id, sa.not_(calendar.is_released()))
     .scalar_subquery()
 )
 # A reservation that has fewer hosts than it requested is charged for those that it has, and a
 # reservation for which hosts are still drained for none.
 _PIECES = sa.case(
-    (_LEASE.c.kind == states.LeaseKind.BEST_EFFORT, sa.func.coalesce(_ALLOCATED_PIECES, 0)),
-    (_RESERVATION.c.unit_kind.is_not(None), _ALLOCATED_PIECES),
+    (LEASES.c.kind == states.LeaseKind.BEST_EFFORT, sa.func.coalesce(_ALLOCATED_PIECES, 0)),
+    (RESERVATIONS.c.unit_kind.is_not(None), _ALLOCATED_PIECES),
 )
 _HELD = sa.case(
-    (_IS_PROMISED, _LEASE.c.start_date),
-    (_IS_MADE_WHEN_GRANTED, sa.func.coalesce(_GRANTED, _LEASE.c.start_date)),
-    else_=_RESERVATION.c.created_at,
+    (_IS_PROMISED, LEASES.c.start_date),
+    (_IS_MADE_WHEN_GRANTED, sa.func.coalesce(_GRANTED, LEASES.c.start_date)),
+    else_=RESERVATIONS.c.created_at,
 )
 # What a preempted lease has released is separate, also while it has other resources, and if it
 # ends before the release. The lease lacks it until it is granted again, or until its
 # end.
 _IS_GIVEN_UP = sa.and_(
-    _LEASE.c.preemptible.is_(True),
-    _RESERVATION.c.status == states.ReservationStatus.DELETED,
-    _RESERVATION.c.given_up.is_(True),
+    LEASES.c.preemptible.is_(True),
+    RESERVATIONS.c.status == states.ReservationStatus.DELETED,
+    RESERVATIONS.c.given_up.is_(True),
 )
-_RESTORED_AT = events.first_finished_at(_LEASE.c.id, model.RETRY, _RESERVATION.c.freed_at)
+_RESTORED_AT = events.first_finished_at(LEASES.c.id, model.RETRY, RESERVATIONS.c.freed_at)
 _LOST_UNTIL = sa.case(
     (
         _IS_GIVEN_UP,
-        sa.case((_LEASE.c.end_date > _RESTORED_AT, _RESTORED_AT), else_=_LEASE.c.end_date),
+        sa.case((LEASES.c.end_date > _RESTORED_AT, _RESTORED_AT), else_=LEASES.c.end_date),
     ),
     else_=sa.null(),
 )
 #: In the order of the fields of :class:`ReservationUse`; then until when it is lost, and the
 #: pieces.
 _COLUMNS = (
-    _RESERVATION.c.id.label('id'),
-    _RESERVATION.c.lease_id.label('lease_id'),
-    _LEASE.c.name,
-    _LEASE.c.project_id,
-    _LEASE.c.user_id,
-    _RESERVATION.c.resource_type,
-    _RESERVATION.c.resource_id,
-    _RESERVATION.c.amounts,
+    RESERVATIONS.c.id.label('id'),
+    RESERVATIONS.c.lease_id.label('lease_id'),
+    LEASES.c.name,
+    LEASES.c.project_id,
+    LEASES.c.user_id,
+    RESERVATIONS.c.resource_type,
+    RESERVATIONS.c.resource_id,
+    RESERVATIONS.c.amounts,
     sa.type_coerce(_HELD, tables.Time()).label('held_at'),
-    _RESERVATION.c.woken_at,
-    _RESERVATION.c.freed_at,
+    RESERVATIONS.c.woken_at,
+    RESERVATIONS.c.freed_at,
     sa.type_coerce(_LOST_UNTIL, tables.Time()).label('lost_until'),
     _PIECES,
 )
 #: Leases in these statuses hold something, or have it allocated, until their end.
 _PLANNED = ('IN_PROGRESS', 'PENDING', 'STARTING', 'ACTIVE', 'ERROR')
 _IS_PLANNED = sa.and_(
-    _RESERVATION.c.hold == 1, _RESERVATION.c.freed_at.is_(None), _LEASE.c.status.in_(_PLANNED)
+    RESERVATIONS.c.hold == 1, RESERVATIONS.c.freed_at.is_(None), LEASES.c.status.in_(_PLANNED)
 )
 #: When they end; NULL: they hold nothing.
 _ENDS = sa.case(
-    (_IS_PLANNED, sa.func.coalesce(events.early_end_at(_RESERVATION), _LEASE.c.end_date)),
+    (_IS_PLANNED, sa.func.coalesce(events.early_end_at(RESERVATIONS), LEASES.c.end_date)),
     else_=sa.null(),
 )
 
@@ -192,7 +190,7 @@ def read_uses(
     ends = sa.type_coerce(_ENDS if planned else sa.null(), tables.Time()).label('ends_at')
     parts = [each.add_columns(ends) for each in _select_all(period)]
     if project_id is not None:
-        parts = [each.where(_LEASE.c.project_id == project_id) for each in parts]
+        parts = [each.where(LEASES.c.project_id == project_id) for each in parts]
     query = sa.union_all(*parts).execution_options(yield_per=_ROWS_PER_READ)
     for *row, ends_at in session.execute(query):
         for use in _build_uses([row], period):
@@ -215,8 +213,8 @@ def read_uses_by_lease(session: orm.Session, period: Span) -> Iterator[Reservati
 
 
 def _after(lease_id: str, reservation_id: str) -> sa.ColumnElement[bool]:
-    same = sa.and_(_RESERVATION.c.lease_id == lease_id, _RESERVATION.c.id > reservation_id)
-    return sa.or_(_RESERVATION.c.lease_id > lease_id, same)
+    same = sa.and_(RESERVATIONS.c.lease_id == lease_id, RESERVATIONS.c.id > reservation_id)
+    return sa.or_(RESERVATIONS.c.lease_id > lease_id, same)
 
 
 def _select_all(period: Span) -> tuple[sa.Select[Any], ...]:
@@ -226,29 +224,29 @@ def _select_all(period: Span) -> tuple[sa.Select[Any], ...]:
 
 def _select_lost(period: Span) -> sa.Select[Any]:
     return _select().where(
-        _LEASE.c.preemptible.is_(True),
-        _LEASE.c.start_date < period.end,
-        _LEASE.c.end_date > period.begin,
-        _RESERVATION.c.freed_at <= period.begin,
+        LEASES.c.preemptible.is_(True),
+        LEASES.c.start_date < period.end,
+        LEASES.c.end_date > period.begin,
+        RESERVATIONS.c.freed_at <= period.begin,
         _IS_GIVEN_UP,
     )
 
 
 def _select() -> sa.Select[Any]:
     return sa.select(*_COLUMNS).join_from(
-        _RESERVATION, _LEASE, _RESERVATION.c.lease_id == _LEASE.c.id
+        RESERVATIONS, LEASES, RESERVATIONS.c.lease_id == LEASES.c.id
     )
 
 
 def _select_reserved(period: Span) -> sa.Select[Any]:
     unknown = sa.and_(
-        _RESERVATION.c.freed_at.is_(None),
-        sa.or_(_RESERVATION.c.hold == 1, _RESERVATION.c.updated_at > period.begin),
+        RESERVATIONS.c.freed_at.is_(None),
+        sa.or_(RESERVATIONS.c.hold == 1, RESERVATIONS.c.updated_at > period.begin),
     )
     return _select().where(
-        _RESERVATION.c.created_at < period.end,
+        RESERVATIONS.c.created_at < period.end,
         period.end > _HELD,
-        sa.or_(_RESERVATION.c.freed_at > period.begin, unknown),
+        sa.or_(RESERVATIONS.c.freed_at > period.begin, unknown),
     )
 
 
@@ -267,15 +265,16 @@ def _build_uses(found: Iterable[Any], period: Span) -> Iterator[ReservationUse]:
 
 def reported_until(session: orm.Session) -> datetime.datetime | None:
     """Return the end of the last period that was reported."""
-    query = sa.select(_REPORTED.c.end).order_by(_REPORTED.c.start.desc()).limit(1)
+    query = sa.select(USAGE_PERIODS.c.end).order_by(USAGE_PERIODS.c.start.desc()).limit(1)
     return session.scalar(query)
 
 
 def mark_reported(session: orm.Session, period: Span) -> None:
     """Mark a period as reported by this transaction; DBDuplicateEntry: another manager did."""
-    rows.insert(session, _REPORTED, [{'start': period.begin, 'end': period.end}])
-    rows.change(
-        session, sa.delete(_REPORTED).where(_REPORTED.c.start < period.begin - _REPORTS_STORED)
+    sql.insert(session, USAGE_PERIODS, [{'start': period.begin, 'end': period.end}])
+    sql.change(
+        session,
+        sa.delete(USAGE_PERIODS).where(USAGE_PERIODS.c.start < period.begin - _REPORTS_STORED),
     )
 
 
@@ -285,14 +284,14 @@ _LIVE = sorted(set(states.LeaseStatus) - {states.LeaseStatus.TERMINATED})
 def _count_statement() -> sa.CompoundSelect[Any]:
     # Each create executes this twice, so the statuses are part of the statement.
     statuses: list[sa.ColumnElement[str]] = [sa.literal_column(f"'{each}'") for each in _LIVE]
-    project_id = sa.bindparam('project_id', type_=_LEASE.c.project_id.type)
-    live = sa.and_(_LEASE.c.project_id == project_id, _LEASE.c.status.in_(statuses))
-    leases = sa.select(sa.null(), sa.func.count()).select_from(_LEASE).where(live)
+    project_id = sa.bindparam('project_id', type_=LEASES.c.project_id.type)
+    live = sa.and_(LEASES.c.project_id == project_id, LEASES.c.status.in_(statuses))
+    leases = sa.select(sa.null(), sa.func.count()).select_from(LEASES).where(live)
     amounts = (
-        sa.select(_RESERVATION.c.amounts, sa.func.count())
-        .join_from(_LEASE, _RESERVATION, _RESERVATION.c.lease_id == _LEASE.c.id)
-        .where(live, _RESERVATION.c.hold == 1, _RESERVATION.c.amounts.is_not(None))
-        .group_by(_RESERVATION.c.amounts)
+        sa.select(RESERVATIONS.c.amounts, sa.func.count())
+        .join_from(LEASES, RESERVATIONS, RESERVATIONS.c.lease_id == LEASES.c.id)
+        .where(live, RESERVATIONS.c.hold == 1, RESERVATIONS.c.amounts.is_not(None))
+        .group_by(RESERVATIONS.c.amounts)
     )
     return amounts.union_all(leases)
 
@@ -300,9 +299,9 @@ def _count_statement() -> sa.CompoundSelect[Any]:
 #: Built once: that takes longer than to execute it.
 _COUNT: Final = _count_statement()
 _LOCK_PROJECT: Final = (
-    sa.update(_PROJECT)
-    .where(_PROJECT.c.id == sa.bindparam('project_id'))
-    .values(generation=_PROJECT.c.generation + 1)
+    sa.update(PROJECTS)
+    .where(PROJECTS.c.id == sa.bindparam('project_id'))
+    .values(generation=PROJECTS.c.generation + 1)
 )
 
 
@@ -314,10 +313,10 @@ def lock_project(session: orm.Session, project_id: str, most: limits.Amounts | N
     """
     if most is None:
         return
-    if rows.change(session, _LOCK_PROJECT, {'project_id': project_id}):
+    if sql.change(session, _LOCK_PROJECT, {'project_id': project_id}):
         return
     try:
-        rows.insert(session, _PROJECT, [{'id': project_id, 'generation': 1}])
+        sql.insert(session, PROJECTS, [{'id': project_id, 'generation': 1}])
     except db_exc.DBDuplicateEntry as exc:
         raise Stale(f'project {project_id}') from exc
 
@@ -352,14 +351,14 @@ def check_limits(
 def read_held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:
     """Read what the live leases of a project hold, and when they end. One statement."""
     query = (
-        sa.select(_LEASE.c.id, _LEASE.c.end_date, _RESERVATION.c.amounts)
+        sa.select(LEASES.c.id, LEASES.c.end_date, RESERVATIONS.c.amounts)
         .join_from(
-            _LEASE,
-            _RESERVATION,
-            sa.and_(_RESERVATION.c.lease_id == _LEASE.c.id, _RESERVATION.c.hold == 1),
+            LEASES,
+            RESERVATIONS,
+            sa.and_(RESERVATIONS.c.lease_id == LEASES.c.id, RESERVATIONS.c.hold == 1),
             isouter=True,
         )
-        .where(_LEASE.c.project_id == project_id, _LEASE.c.status.in_(_LIVE))
+        .where(LEASES.c.project_id == project_id, LEASES.c.status.in_(_LIVE))
     )
     units: dict[tuple[str, datetime.datetime], list[Mapping[str, int]]] = defaultdict(list)
     for lease_id, end, held_amounts in session.execute(query):

@@ -22,8 +22,8 @@ from prometheus_client import core
 from prometheus_client.registry import Collector
 
 from climate_core.db import monitoring
-from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import DATABASE_ERRORS, Database, describe_error
+from climate_core.db.events import DueEvent
 from climate_core.lease import events, model, states
 from climate_core.threads import HttpServer
 

@@ -14,8 +14,9 @@ from oslo_log import log
 
 from climate_core import test_hooks
 from climate_core.db import outbox
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
+from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.db.outbox import NewNotification, Notification
+from climate_core.db.sql import Clock
 from climate_core.threads import Worker, limit_sleep
 
 LOG = log.getLogger(__name__)

@@ -32,7 +32,8 @@ from climate_core import notifications as notice
 from climate_core.conf import delivery as conf_group
 from climate_core.db import outbox
 from climate_core.db import usage as db
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
+from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.db.sql import Clock
 from climate_core.db.usage import ReservationUse, Span
 from climate_core.threads import Worker
 

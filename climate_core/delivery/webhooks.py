@@ -20,9 +20,10 @@ from sqlalchemy import orm
 
 from climate_core import test_hooks, webhooks
 from climate_core.cloud import Cloud
-from climate_core.db import history, leases, outbox, store
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
+from climate_core.db import leases, outbox, store
+from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.db.outbox import DeliveriesInProgress, Delivery
+from climate_core.db.sql import Clock
 from climate_core.delivery import http_post
 from climate_core.lease.history import FAILED, Cause, HistoryEntry
 from climate_core.lease.transitions import Change
@@ -199,7 +200,7 @@ def _abandon(
     told = f'The webhook was not told {delivery.event_type}, after many attempts: {reason}'
     if outbox.delete_delivery(session, delivery):
         entry = HistoryEntry(delivery.lease_id, now, ACTION, FAILED, told, None, None, {})
-        history.add(session, entry)
+        store.add_history(session, entry)
 
 
 def _remove_webhook(session: orm.Session, delivery: Delivery, now: datetime.datetime) -> None:

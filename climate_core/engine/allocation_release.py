@@ -16,7 +16,7 @@ from sqlalchemy import orm
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.db import calendar as db_calendar
-from climate_core.db import reservations
+from climate_core.db import leases
 from climate_core.db.engine import signal
 from climate_core.engine import attempts
 from climate_core.lease import model, states
@@ -55,7 +55,7 @@ class AllocationReleaser:
         self._release(calendar, [r for r in freed if r.unit_kind is not None], now)
         self._give_up(calendar, before, after, now)
         if any(r.amounts for r in freed):
-            signal(session, reservations.FREED)
+            signal(session, leases.RESOURCES_FREED)
         self._keep(calendar, after, next_poll)
 
     def _give_up(
@@ -72,7 +72,7 @@ class AllocationReleaser:
         preempted = [r for r in before.live if r.id in queued]
         self._release(calendar, preempted, now)
         db_calendar.mark_released(calendar.session, [r.id for r in preempted])
-        signal(calendar.session, reservations.FREED)
+        signal(calendar.session, leases.RESOURCES_FREED)
 
     def end_superseded(self, lease: model.Lease) -> None:
         """Undo what was done after the end of reservations, after the claim of an event was lost.

@@ -10,7 +10,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 
-from climate_core.db.due_events import NO_SERVICES, DueEvent, Services
+from climate_core.db.events import NO_SERVICES, DueEvent, Services
 from climate_core.lease import events
 from climate_core.plugins.base import ResourcePlugin
 

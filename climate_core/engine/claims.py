@@ -11,7 +11,7 @@ from typing import Final
 
 from sqlalchemy import orm
 
-from climate_core.db import due_events
+from climate_core.db import events
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.engine.event_steps import Superseded
 from climate_core.lease import model, states
@@ -72,13 +72,13 @@ class Claims(Worker):
             first = min((c.renew_at for c in self._held), default=None)
         return None if first is None else max(0.0, first - time.monotonic())
 
-    def claim(self, session: orm.Session, due: due_events.DueEvent) -> EventClaim | None:
+    def claim(self, session: orm.Session, due: events.DueEvent) -> EventClaim | None:
         """Claim an event that is due; None if another manager was faster.
 
         It is renewed once it is committed, and given to :meth:`hold`.
         """
         asked = time.monotonic()
-        if not due_events.claim(session, due.id, due.generation, self._ttl, due.is_early):
+        if not events.claim(session, due.id, due.generation, self._ttl, due.is_early):
             return None
         return EventClaim(
             due.id, due.lease_id, due.event_type, due.generation + 1, asked + self._ttl / 3
@@ -107,7 +107,7 @@ class Claims(Worker):
 
     def give_back(self, claim: EventClaim) -> None:
         """End a claim, so that the event is due again; :meth:`drop` must follow."""
-        self._database.write(due_events.renew, claim.event_id, claim.generation, 0.0)
+        self._database.write(events.renew, claim.event_id, claim.generation, 0.0)
 
     def renew(self, now: float) -> None:
         """Renew the claims that are due for it at ``now`` (monotonic seconds)."""
@@ -117,7 +117,7 @@ class Claims(Worker):
             self._renew(claim, now)
 
     def _renew(self, claim: EventClaim, now: float) -> None:
-        if self._database.write(due_events.renew, claim.event_id, claim.generation, self._ttl):
+        if self._database.write(events.renew, claim.event_id, claim.generation, self._ttl):
             claim.renew_at = now + self._ttl / 3
             return
         claim.lost = True

@@ -19,8 +19,8 @@ from oslo_log import log
 
 from climate_core import context
 from climate_core.concurrency import Outcome
-from climate_core.db.due_events import DueEvent
 from climate_core.db.engine import Database
+from climate_core.db.events import DueEvent
 from climate_core.engine import event_steps
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_steps import (

@@ -7,7 +7,7 @@ yields a :class:`Write`, and gets its result; and it yields :data:`CALL_SERVICES
 other services.
 
 The leases of a group of writes are read, changed and notified of together, see
-:mod:`climate_core.db.rows`. The fence of each event stays its own.
+:mod:`climate_core.db.sql`. The fence of each event stays its own.
 """
 
 import datetime
@@ -18,8 +18,8 @@ from typing import Any, Final, Literal, NamedTuple
 from sqlalchemy import orm
 
 from climate_core.concurrency import Outcome
-from climate_core.db import leases, rows
-from climate_core.db.rows import GroupWriter
+from climate_core.db import leases, sql
+from climate_core.db.engine import GroupWriter
 from climate_core.lease.model import Lease
 
 
@@ -51,7 +51,7 @@ class EventWriter(GroupWriter[Write, Any]):
     def write_all(self, session: orm.Session, items: Sequence[Write]) -> list[Outcome[Any]]:
         """Return the results of the functions of a group, or that they were superseded."""
         locked = leases.lock_all(session, {write.lease_id for write in items})
-        with rows.deferred_writes(session):
+        with sql.deferred_writes(session):
             return [_call_fenced(session, write, locked.get(write.lease_id)) for write in items]
 
 

@@ -18,8 +18,9 @@ from sqlalchemy import orm
 
 from climate_core import context, exceptions, test_hooks
 from climate_core.db import leases, store
-from climate_core.db.due_events import DueEvent
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
+from climate_core.db.events import DueEvent
+from climate_core.db.sql import Clock
 from climate_core.delivery import metrics
 from climate_core.engine import attempts, claims
 from climate_core.engine.allocation_release import AllocationReleaser

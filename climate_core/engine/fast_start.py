@@ -20,9 +20,9 @@ from collections.abc import Callable, Mapping
 from oslo_log import log
 
 from climate_core.cloud import errors
-from climate_core.db import due_events
-from climate_core.db.due_events import DueEvent
-from climate_core.db.engine import Clock
+from climate_core.db import events as db_events
+from climate_core.db.events import DueEvent
+from climate_core.db.sql import Clock
 from climate_core.engine import attempts
 from climate_core.lease import events, model, states, transitions
 from climate_core.plugins.base import FastStarting, ResourcePlugin
@@ -107,7 +107,7 @@ class FastStarts:
         return dropped
 
     def find_early_poll(self, resource_type: str, resource_id: str) -> DueEvent | None:
-        """Return the start that waits for a resource, see :mod:`climate_core.db.due_events`.
+        """Return the start that waits for a resource, see :mod:`climate_core.db.events`.
 
         :returns: None if it is not known, or if it may be in progress by now
         """
@@ -122,7 +122,7 @@ class FastStarts:
             return None
         priority = events.get_handler(event.event_type).priority
         values = event.id, lease.id, event.event_type, event.generation, priority, event.next_at
-        return due_events.bring_forward(DueEvent(*values), event.updated_at, 1, now)
+        return db_events.bring_forward(DueEvent(*values), event.updated_at, 1, now)
 
     def find(self, due: DueEvent) -> FinishedStart | None:
         """Poll the resource of a start; None unless it is active."""

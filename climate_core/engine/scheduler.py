@@ -20,8 +20,9 @@ from typing import Final, Protocol
 
 from oslo_log import log
 
-from climate_core.db import due_events
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database
+from climate_core.db import events
+from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.db.sql import Clock
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import Ended
 from climate_core.engine.event_steps import WorkResult
@@ -46,7 +47,7 @@ class Pool(Protocol):
     def places(self) -> int:
         """Return the maximum number of events in progress."""
 
-    def begin(self, batch: Sequence[due_events.DueEvent], ended: Ended) -> None:
+    def begin(self, batch: Sequence[events.DueEvent], ended: Ended) -> None:
         """Work on events; ``ended`` is called once for each of them."""
 
     def stop(self) -> None:
@@ -77,14 +78,14 @@ class Scheduler(Worker):
         self._bulkhead.freed.append(self._wake)
         self._window = pool.places * 4
         #: Events in progress, by their ids.
-        self._in_flight: dict[str, due_events.DueEvent] = {}
+        self._in_flight: dict[str, events.DueEvent] = {}
         #: Whether to query the database now, and otherwise when, by the monotonic clock.
         self._must_query = True
         self._query_at = math.inf
         #: No query before this time while a due event waits for a place.
         self._no_query_before = 0.0
         #: Due events that have not started, by their ids, and whether the database has more.
-        self._waiting: dict[str, due_events.DueEvent] = {}
+        self._waiting: dict[str, events.DueEvent] = {}
         self._has_more = False
         #: Whether another manager was faster since the last query.
         self._lost_claim = False
@@ -92,8 +93,8 @@ class Scheduler(Worker):
         self._has_started = False
         #: Events in progress that were due again with another generation, and early polls.
         self._due_again: set[str] = set()
-        self._early: dict[str, due_events.DueEvent] = {}
-        database.listen(due_events.DUE, self.nudge)
+        self._early: dict[str, events.DueEvent] = {}
+        database.listen(events.DUE, self.nudge)
 
     @property
     def free_places(self) -> int:
@@ -129,7 +130,7 @@ class Scheduler(Worker):
         with self._changed:
             self._query_at = min(self._query_at, at)
 
-    def poll_early(self, due: due_events.DueEvent) -> None:
+    def poll_early(self, due: events.DueEvent) -> None:
         """Work on an event at its ``next_at``, though the database has a later one."""
         with self._changed:
             kept = self._early.get(due.id)
@@ -184,12 +185,12 @@ class Scheduler(Worker):
         self._lost_claim = False
         try:
             now, rows = self._database.read(
-                due_events.read_due, window, services, self._bulkhead.full(), self._has_more
+                events.read_due, window, services, self._bulkhead.full(), self._has_more
             )
         except BaseException:
             self._must_query = True
             raise
-        due: list[due_events.DueEvent] = []
+        due: list[events.DueEvent] = []
         seconds = None
         if now is not None:
             self._clock.observe(now, began)
@@ -208,7 +209,7 @@ class Scheduler(Worker):
             )
             self._query_at = min(self._query_at, asked + limit_sleep(seconds, self._idle_seconds))
 
-    def _is_begun(self, due: due_events.DueEvent) -> bool:
+    def _is_begun(self, due: events.DueEvent) -> bool:
         """Return whether an event is in progress; if it has changed it may be due again after."""
         begun = self._in_flight.get(due.id)
         if begun is not None and begun.generation != due.generation:
@@ -226,10 +227,10 @@ class Scheduler(Worker):
             early = [event for event in self._early.values() if event.next_at <= now]
         self._submit_all(sorted(early, key=operator.attrgetter('next_at')))
 
-    def _submit_all(self, batch: Iterable[due_events.DueEvent]) -> None:
+    def _submit_all(self, batch: Iterable[events.DueEvent]) -> None:
         # Services without a free place are checked once, not for each event that calls them.
         full: set[frozenset[str]] = set()
-        begun: list[due_events.DueEvent] = []
+        begun: list[events.DueEvent] = []
         for due in batch:
             if self.stopping or self.free_places <= 0:
                 break
@@ -243,7 +244,7 @@ class Scheduler(Worker):
             self._has_started = True
             self._pool.begin(begun, self._ended)
 
-    def _take(self, due: due_events.DueEvent) -> bool | None:
+    def _take(self, due: events.DueEvent) -> bool | None:
         """Take an event from those that wait.
 
         :returns: whether it is an early poll, though it may be due by now; None: it must not
@@ -264,7 +265,7 @@ class Scheduler(Worker):
             return self._early.pop(due.id, None) is not None
 
     def _ended(
-        self, due: due_events.DueEvent, result: WorkResult | None, error: BaseException | None
+        self, due: events.DueEvent, result: WorkResult | None, error: BaseException | None
     ) -> None:
         if error is not None:
             message = '%s of lease %s was interrupted; it is resumed when its claim expires'
@@ -288,13 +289,13 @@ class Scheduler(Worker):
             self._wake()
 
 
-def shuffle_equals(due: Iterable[due_events.DueEvent]) -> list[due_events.DueEvent]:
+def shuffle_equals(due: Iterable[events.DueEvent]) -> list[events.DueEvent]:
     """Shuffle events of equal rank, so that several managers do not all claim the same one."""
 
-    def rank(row: due_events.DueEvent) -> tuple[datetime.datetime, int]:
+    def rank(row: events.DueEvent) -> tuple[datetime.datetime, int]:
         return row.next_at, row.priority
 
-    mixed: list[due_events.DueEvent] = []
+    mixed: list[events.DueEvent] = []
     for _, group in itertools.groupby(due, rank):
         equals = list(group)
         random.shuffle(equals)

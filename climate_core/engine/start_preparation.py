@@ -19,7 +19,8 @@ from sqlalchemy import orm
 from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
 from climate_core.db import events, leases, store
-from climate_core.db.engine import Clock, Database
+from climate_core.db.engine import Database
+from climate_core.db.sql import Clock
 from climate_core.lease import model
 from climate_core.lease.events.start import record_start_warning
 from climate_core.lease.history import Cause

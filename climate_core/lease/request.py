@@ -152,12 +152,10 @@ def read_lease_request(
         fields['before_end'] = _read_before_end(values, start, end, now, rules.minutes_before_end)
     with errors.collected():
         fields['events'] = read_events(values.get('events') or (), end, now)
-    with errors.collected():
-        fields['webhook'] = read_webhook(values.get('webhook'), rules.webhooks)
-    for name in _READ_BY_TYPE:
+    for name in _OPTIONAL:
         if values.get(name) is not None:
             with errors.collected():
-                fields[name] = _read_of_kind(name, values)
+                fields[name] = _read_optional(name, values, rules)
     generic: dict[str, Any] = {}
     for field in lease_fields.GENERIC:
         if values.get(field.name) is not None:
@@ -246,10 +244,11 @@ def read_value(name: str, value: Any) -> Any:
     return str(value) if field.choices else value
 
 
-#: The fields of a new lease that are read by their types alone.
-_READ_BY_TYPE: Final = (
+#: The fields that a new lease may leave out, in the order of their errors.
+_OPTIONAL: Final = (
     'start_policy',
     'before_start',
+    'webhook',
     'kind',
     'max_retries',
     'priority',
@@ -273,11 +272,14 @@ _FIELDS_OF_KINDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 
-def _read_of_kind(name: str, values: Mapping[str, Any]) -> Any:
-    """Read a field, which may be one of :data:`_FIELDS_OF_KINDS`.
+def _read_optional(name: str, values: Mapping[str, Any], rules: RequestRules) -> Any:
+    """Read a field of :data:`_OPTIONAL` that the request has.
 
-    :raises climate_core.exceptions.BadRequest: it is not allowed, or the lease is of another kind
+    :raises climate_core.exceptions.ClimateError: it is not allowed, or the lease is of another
+        kind
     """
+    if name == 'webhook':
+        return read_webhook(values[name], rules.webhooks)
     kind, message = _FIELDS_OF_KINDS.get(name, (values.get('kind'), ''))
     if values.get('kind') != kind:
         raise exceptions.BadRequest(message, field=name)

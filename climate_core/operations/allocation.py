@@ -59,12 +59,12 @@ def allocate(
     lease: model.Lease,
     demands: Sequence[Demand],
     now: datetime.datetime,
-    opened: Collection[int] = (),
+    forced_available: Collection[int] = (),
     proposed: Collection[int] = (),
 ) -> model.Lease:
     """Allocate units to reservations of a lease, whose rows are written already.
 
-    :param opened: see :meth:`.Calendar.allocate`, as of ``proposed``
+    :param forced_available: see :meth:`.Calendar.allocate`, as of ``proposed``
     :returns: the lease with its allocations
     :raises climate_core.exceptions.BadRequest: the demands are too many
     :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
@@ -74,7 +74,7 @@ def allocate(
         return lease
     check_count(demands)
     period = remaining_period(lease, now)
-    added = services.calendar.allocate(transaction, demands, *period, opened, proposed)
+    added = services.calendar.allocate(transaction, demands, *period, forced_available, proposed)
     allocations = defaultdict[str, list[model.Allocation]](list)
     for allocation in sorted(added, key=attrgetter('unit_id')):
         allocations[allocation.reservation_id].append(

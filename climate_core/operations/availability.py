@@ -45,7 +45,7 @@ def dry_run_create(
         with errors.collected():
             services.trusts.check(context)
     held = services.database.read(
-        leases.find_holders, [each.reservation.key for each in draft.items]
+        leases.find_holding_leases, [each.reservation.key for each in draft.items]
     )
     waits: list[datetime | None] = []
     if find_equal_holder(context, draft, held) is None:

@@ -26,8 +26,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db import usage as db_limits
-from climate_core.db.engine import DATABASE_ERRORS, Stale
-from climate_core.db.rows import GroupWriter
+from climate_core.db.engine import DATABASE_ERRORS, GroupWriter, Stale
 from climate_core.lease import changes, limits, model, request, resources, states, views
 from climate_core.lease.history import LIMITED, Cause, join_cause, user_cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector

@@ -93,7 +93,9 @@ def find_equal_lease(
     :param error: one of :data:`DUPLICATE_ERRORS`, raised if there is no such lease
     :raises climate_core.exceptions.ResourceReserved: another lease holds a resource
     """
-    held = database.read(leases.find_holders, [each.reservation.key for each in draft.items])
+    held = database.read(
+        leases.find_holding_leases, [each.reservation.key for each in draft.items]
+    )
     equal = find_equal_holder(context, draft, held)
     if equal is not None:
         return equal

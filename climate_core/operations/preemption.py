@@ -18,7 +18,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.transaction import CalendarTransaction
-from climate_core.db import due_events, forecast_reads, leases, store
+from climate_core.db import events, forecast_reads, leases, store
 from climate_core.db.engine import signal
 from climate_core.db.forecast_reads import Preemptible
 from climate_core.lease import model, states
@@ -164,7 +164,7 @@ class Preemption:
                 )
             LOG.info('Lease %s is preempted by lease %s', lease_id, preempting_id)
         if lease_ids:
-            signal(session, due_events.DUE)
+            signal(session, events.DUE)
 
     def _choose(
         self, draft: Draft, lease: model.Lease, candidates: Mapping[str, Preemptible]

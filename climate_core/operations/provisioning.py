@@ -20,7 +20,6 @@ from climate_core.cloud.trusts import Trusts
 from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.context import RequestContext
 from climate_core.db import leases
-from climate_core.db import reservations as db_reservations
 from climate_core.db import trusts as db
 from climate_core.db.engine import DATABASE_ERRORS, Database, after_commit
 from climate_core.db.trusts import TrustScope
@@ -296,7 +295,7 @@ class Provisioner:
             plugin = self.plugins[kind]
             try:
                 if isinstance(plugin, LeaseManaged) and self.database.read(
-                    db_reservations.find_unheld, kind, [resource_id]
+                    leases.find_unheld, kind, [resource_id]
                 ):
                     plugin.discard(resource_id)
             except _CLEANUP_ERRORS:

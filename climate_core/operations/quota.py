@@ -20,7 +20,7 @@ from climate_common.limits import LEASE_BYTES, encode
 from climate_core import exceptions
 from climate_core.cloud.limits import ExternalService, Limits
 from climate_core.concurrency import RecentCache, check_deadline
-from climate_core.db import history
+from climate_core.db import store
 from climate_core.db import usage as db
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
@@ -110,7 +110,7 @@ class Quota:
     def check_changes(self, session: orm.Session, lease: model.Lease) -> None:
         """Check that a user may change a lease once more, see :func:`.history.check_changes`."""
         most = self.conf.limits.changes_per_lease
-        history.check_changes(session, lease.id, lease.generation, most)
+        store.check_changes(session, lease.id, lease.generation, most)
 
     def asks_external(self, lease: model.Lease, before: model.Lease | None = None) -> bool:
         """Return whether the external service checks a new lease, or a change of a lease."""

@@ -11,7 +11,8 @@ from sqlalchemy import orm
 from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
-from climate_core.db.engine import Clock, Database
+from climate_core.db.engine import Database
+from climate_core.db.sql import Clock
 from climate_core.exceptions import NotEnough
 from climate_core.lease.model import Lease
 from climate_core.operations.draft import Draft

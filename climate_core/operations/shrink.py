@@ -19,7 +19,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.model import RetainedAllocation
 from climate_core.cloud.errors import for_user
-from climate_core.db import due_events, leases, store
+from climate_core.db import events, leases, store
 from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
 from climate_core.lease import model, states
 from climate_core.lease.events import start
@@ -134,7 +134,7 @@ def _reopen(
     if lease is not None and lease.status not in states.ENDING:
         after = start.add_reallocations(lease, reservation_ids, now)
         store.save(session, lease, Change(after), now, _CAUSE)
-        signal(session, due_events.DUE)
+        signal(session, events.DUE)
 
 
 def _generations(lease: model.Lease, reservation_ids: Iterable[str]) -> dict[str, int]:

@@ -22,7 +22,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, QueuedRequest
 from climate_core.concurrency import SearchBudget
-from climate_core.db import calendar, due_events, events, leases, reservations, store
+from climate_core.db import calendar, events, leases, store
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
 from climate_core.db.leases import QueueEntry
@@ -112,7 +112,7 @@ class WaitQueue:
         until = now + datetime.timedelta(seconds=interval)
         others = [each for each in tried.lease_ids if each != lease.id]
         if others:
-            self.database.write(due_events.postpone_retries, model.RETRY, others, soon, until)
+            self.database.write(events.postpone_retries, model.RETRY, others, soon, until)
         present = self.database.read(leases.find, lease.id, parts=())
         if present is None or present.status != states.LeaseStatus.WAITING:
             return None
@@ -258,12 +258,12 @@ class WaitQueue:
         session: orm.Session,
         queued: model.Lease,
         most: limits.Amounts | None,
-        opened: Collection[int] = (),
+        forced_available: Collection[int] = (),
     ) -> bool:
         """Grant a lease; return whether it still had the status with which it was read.
 
         :param most: what :meth:`check_limits` returned
-        :param opened: see :meth:`.Calendar.allocate`
+        :param forced_available: see :meth:`.Calendar.allocate`
         :raises climate_core.exceptions.ClimateError: it cannot be granted
         """
         services, now = self.services, self.services.clock.now()
@@ -278,8 +278,8 @@ class WaitQueue:
         after = store.save(session, lease, change, now, _CAUSE)
         transaction = services.calendar.transaction(session)
         demands = self._read_demands(after)
-        allocation.allocate(services, transaction, after, demands, now, opened)
-        signal(session, due_events.DUE)
+        allocation.allocate(services, transaction, after, demands, now, forced_available)
+        signal(session, events.DUE)
         LOG.info('Lease %s is granted and leaves the queue', lease.id)
         return True
 
@@ -420,7 +420,7 @@ class QueueWorker(Worker):
         super().__init__(self._IDLE_SECONDS)
         self._queue, database = queue, queue.database
         database.listen(calendar.FREED, self.nudge)
-        database.listen(reservations.FREED, self.nudge)
+        database.listen(leases.RESOURCES_FREED, self.nudge)
         database.listen(events.QUEUED, self.nudge)
 
     def poll(self) -> float | None:

@@ -3,23 +3,20 @@
 
 There are two languages. Blazar's is JSON in a text, ``["and", [">=", "$vcpus", "16"], ["or",
 ...]]``; the readable one is ``vcpus>=16,gpu==True`` beside lists of traits, aggregates and names.
-Both name properties of hosts and nothing else. A host
-that lacks a property does not match, whatever it is compared with. Numbers compare as numbers,
-also if they came as texts; a list, as the traits, is compared by what is in it.
+Both name properties of hosts and nothing else. A host that lacks a property does not match,
+whatever it is compared with. Numbers compare as numbers, also if they came as texts; a list, as
+the traits, is compared by its items.
 """
 
 import json
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.calendar.model import Shortage
-
-#: Tells whether a host with these properties would do.
-Matches = Callable[[Mapping[str, Any]], bool]
 
 #: The fields of a reservation that this module understands, and what each of them takes.
 FIELDS: Final = (
@@ -62,7 +59,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
     'pool': {**_TEXT_SCHEMA, **_PATTERN, 'description': 'The pool of the host; by default any.'},
 }
 
-_OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+_OPERATORS: Final = {
     '==': operator.eq,
     '=': operator.eq,
     '!=': operator.ne,
@@ -72,13 +69,14 @@ _OPERATORS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     '<': operator.lt,
 }
 _EQUALITY: Final = frozenset({'==', '=', '!='})
-_JUNCTIONS: Final[Mapping[str, Callable[[Iterable[bool]], bool]]] = {'and': all, 'or': any}
+_JUNCTIONS: Final = {'and': all, 'or': any}
 #: How deep conditions may be nested.
 _MAX_DEPTH: Final = 16
 _TRAIT: Final = re.compile(limits.TRAIT_PATTERN)
 _LISTS: Final = frozenset({'traits', 'aggregates'})
 #: The properties that any user may know of the hosts of their pools.
 _SIZES: Final = frozenset({'vcpus', 'memory_mb', 'local_gb'})
+_NAMES: Final = ('hypervisor_hostname', 'service_name')
 
 
 class Examples(NamedTuple):
@@ -97,30 +95,60 @@ HOSTS: Final = Examples(
 )
 
 
-class _Reading(NamedTuple):
-    """Hold what is known while a filter is read.
+class Comparison(NamedTuple):
+    """Compare a property with a value; of a list, search the value in it.
 
-    :param names: see :class:`Filter`; grows
+    :param value: as :func:`_plain` returns it
     """
 
-    names: dict[str, str]
-    examples: Examples
+    name: str
+    sign: str
+    value: Any
+
+    def matches(self, properties: Mapping[str, Any]) -> bool:
+        if self.name in _LISTS:
+            return (self.value in properties.get(self.name, ())) is (self.sign != '!=')
+        if properties.get(self.name) is None:
+            return False
+        have = _plain(properties[self.name])
+        if isinstance(have, str) is isinstance(self.value, str):
+            return bool(_OPERATORS[self.sign](have, self.value))
+        return self.sign == '!='
+
+
+class OneOf(NamedTuple):
+    """Search for one of some properties that has one of some values."""
+
+    names: Sequence[str]
+    values: frozenset[str]
+
+    def matches(self, properties: Mapping[str, Any]) -> bool:
+        return any(properties.get(name) in self.values for name in self.names)
+
+
+class Junction(NamedTuple):
+    """Join conditions with ``and`` or ``or``."""
+
+    word: str
+    parts: Sequence['Condition']
+
+    def matches(self, properties: Mapping[str, Any]) -> bool:
+        return _JUNCTIONS[self.word](part.matches(properties) for part in self.parts)
+
+
+Condition = Comparison | OneOf | Junction
 
 
 class Clause(NamedTuple):
     """A part of a condition, all of whose parts must be met.
 
-    :param text: it, for people, as what a host has
+    :param text: for users, as a property of a host
     :param field: the field of the request that it stands in
-    :param size: the size of hosts that it compares, if it does
-    :param sign: how it compares that
     """
 
-    matches: Matches
+    condition: Condition
     text: str
     field: str
-    size: str | None = None
-    sign: str = ''
 
     def lacking(self, hosts: Sequence[Mapping[str, Any]], noun: str = 'host') -> Shortage:
         """Return that no host meets it; of a size also what they have.
@@ -131,13 +159,14 @@ class Clause(NamedTuple):
         # A host that only Nova has is none to lease.
         among = ' of the pools' if self.field == 'names' else ''
         text = f'no {noun}{among} has {self.text}'
-        if self.size is None:
+        compared = self.condition
+        if not isinstance(compared, Comparison) or compared.name not in _SIZES:
             return Shortage(text, self.field)
-        sizes = [parse_number(host.get(self.size) or 0) for host in hosts]
+        sizes = [parse_number(host.get(compared.name) or 0) for host in hosts]
         smallest, largest = min(sizes), max(sizes)
-        if self.sign in ('>', '>='):
+        if compared.sign in ('>', '>='):
             told = f'the largest has {largest}'
-        elif self.sign in ('<', '<='):
+        elif compared.sign in ('<', '<='):
             told = f'the smallest has {smallest}'
         else:
             told = f'the smallest has {smallest}, the largest {largest}'
@@ -148,29 +177,31 @@ class Filter(NamedTuple):
     """One condition of all that a reservation says about its hosts.
 
     :param names: the properties that it compares -> the field that names each
-    :param noun: what it is about, for people
+    :param noun: what it is about, for users
     """
 
-    matches: Matches
     names: Mapping[str, str]
     clauses: Sequence[Clause]
     noun: str = 'host'
 
+    def matches(self, properties: Mapping[str, Any]) -> bool:
+        """Return whether a host with these properties would do."""
+        return all(clause.condition.matches(properties) for clause in self.clauses)
+
     def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> Shortage | None:
-        """Return what is wanted that none of some hosts has; None: some host would do.
+        """Return what is requested and no host has; None: some host would do.
 
         Only sizes of hosts are shown, and no property that the operator set.
 
         :param hosts: the properties of each, of at least one
         """
-        for each in self.clauses:
-            if not any(map(each.matches, hosts)):
-                return each.lacking(hosts, self.noun)
+        for clause in self.clauses:
+            if not any(map(clause.condition.matches, hosts)):
+                return clause.lacking(hosts, self.noun)
         if any(map(self.matches, hosts)):
             return None
-        return Shortage(
-            f'no {self.noun} has all of {", ".join(each.text for each in self.clauses)}'
-        )
+        texts = ', '.join(clause.text for clause in self.clauses)
+        return Shortage(f'no {self.noun} has all of {texts}')
 
 
 def compile_filter(
@@ -179,52 +210,49 @@ def compile_filter(
     """Make one condition of all that a reservation says about its hosts, or its network.
 
     :param values: of :data:`FIELDS`, those that the reservation has. Lists may come as texts with
-        commas; what is empty or None asks for nothing
+        commas; what is empty or None requires nothing
     :param noun: what they choose, if not hosts
     :param examples: of conditions for these
     :raises climate_core.exceptions.BadRequest: naming the field
     """
-    reading = _Reading({}, examples)
-    clauses = [
-        clause
-        for name in FIELDS
-        if values.get(name) not in (None, '')
-        for clause in _compile(name, values[name], reading)
-    ]
-    return Filter(_all(each.matches for each in clauses), reading.names, clauses, noun)
+    clauses: list[Clause] = []
+    for field in FIELDS:
+        if values.get(field) not in (None, ''):
+            clauses += _compile(field, values[field], examples)
+    names: dict[str, str] = {}
+    for clause in clauses:
+        if clause.field not in _LISTS:
+            for name in _list_names(clause.condition):
+                names.setdefault(name, clause.field)
+    return Filter(names, clauses, noun)
 
 
-def _compile(field: str, value: Any, reading: _Reading) -> Sequence[Clause]:
+def _list_names(condition: Condition) -> Iterator[str]:
+    if isinstance(condition, Comparison):
+        yield condition.name
+    elif isinstance(condition, Junction):
+        for part in condition.parts:
+            yield from _list_names(part)
+
+
+def _compile(field: str, value: Any, examples: Examples) -> Sequence[Clause]:
     match field:
         case 'hypervisor_properties' | 'network_properties' | 'resource_properties':
-            return _parse_json(field, value, reading)
+            return _parse_json(field, value, examples)
         case 'resources':
-            return [_parse_readable(field, each, reading) for each in _texts(field, value)]
+            return [_parse_readable(field, text, examples) for text in _texts(field, value)]
         case 'traits' | 'aggregates':
-            return [_required(field, each) for each in _texts(field, value)]
+            return [_parse_item(field, text) for text in _texts(field, value)]
         case 'names':
             hosts = frozenset(_texts(field, value))
-            return [
-                Clause(
-                    lambda properties: (
-                        properties.get('hypervisor_hostname') in hosts
-                        or properties.get('service_name') in hosts
-                    ),
-                    f'the name {" or ".join(sorted(hosts))}',
-                    field,
-                )
-            ]
+            text = f'the name {" or ".join(sorted(hosts))}'
+            return [Clause(OneOf(_NAMES, hosts), text, field)]
         case _:
-            zone = f'the availability zone {value}'
-            return [Clause(lambda properties: properties.get(field) == value, zone, field)]
+            zone = OneOf((field,), frozenset({value}))
+            return [Clause(zone, f'the availability zone {value}', field)]
 
 
-def _all(conditions: Iterable[Matches]) -> Matches:
-    every = list(conditions)
-    return lambda properties: all(matches(properties) for matches in every)
-
-
-def _required(field: str, text: str) -> Clause:
+def _parse_item(field: str, text: str) -> Clause:
     """Return the condition for a name in a list, or with ``!`` before it for its absence."""
     name = text.removeprefix('!').strip()
     if field == 'traits' and not _TRAIT.fullmatch(name):
@@ -235,104 +263,82 @@ def _required(field: str, text: str) -> Clause:
         )
     if not name:
         raise _bad_request(field, 'must have a name after each "!".')
-    wanted = not text.startswith('!')
-    told = f'{"the" if wanted else "not the"} {field.removesuffix("s")} {name}'
-    return Clause(_listed(field, name, wanted), told, field)
+    is_forbidden = text.startswith('!')
+    told = f'{"not the" if is_forbidden else "the"} {field.removesuffix("s")} {name}'
+    return Clause(Comparison(field, '!=' if is_forbidden else '==', name), told, field)
 
 
-def _listed(field: str, name: str, wanted: bool) -> Matches:
-    return lambda properties: (name in properties.get(field, ())) is wanted
-
-
-def _parse_readable(field: str, text: str, reading: _Reading) -> Clause:
+def _parse_readable(field: str, text: str, examples: Examples) -> Clause:
     found = limits.parse_condition(text)
     if found is None:
         raise _bad_request(
             field,
             f'{text!r:.80} must be the name of a property, one of {" ".join(_OPERATORS)} and a '
-            f'value, {reading.examples.readable}.',
+            f'value, {examples.readable}.',
         )
     name, sign, value = found
-    return _clause(field, sign, name, value, _compile_condition(field, sign, name, value, reading))
+    return Clause(_compare(field, sign, name, value), f'{name}{sign}{value}', field)
 
 
-def _clause(field: str, sign: str, name: str, value: Any, matches: Matches) -> Clause:
-    size = name if name in _SIZES else None
-    return Clause(matches, f'{name}{sign}{value}', field, size, sign)
-
-
-def _parse_json(field: str, text: Any, reading: _Reading) -> Sequence[Clause]:
+def _parse_json(field: str, text: Any, examples: Examples) -> Sequence[Clause]:
     try:
         tree = limits.decode(text) if isinstance(text, str) else text
     except json.JSONDecodeError as exc:
         place = f'{exc.msg} at character {exc.pos + 1}'
-        raise _bad_request(field, f'must be JSON, {reading.examples.json} ({place}).')
+        raise _bad_request(field, f'must be JSON, {examples.json} ({place}).')
     except ValueError as exc:
-        raise _bad_request(field, f'must be JSON, {reading.examples.json} ({exc}).')
-    matches = _compile_node(field, tree, reading, _MAX_DEPTH)
-    match tree:
-        case ['and', *parts]:
-            return [
-                _json_clause(field, part, _compile_node(field, part, reading, _MAX_DEPTH))
-                for part in parts
-            ]
-        case _:
-            return [_json_clause(field, tree, matches)]
+        raise _bad_request(field, f'must be JSON, {examples.json} ({exc}).')
+    whole = _compile_node(field, tree, examples, _MAX_DEPTH)
+    if isinstance(whole, Junction) and whole.word == 'and':
+        pairs = [*zip(tree[1:], whole.parts, strict=True)]
+    else:
+        pairs = [(tree, whole)]
+    return [Clause(condition, _describe_node(node), field) for node, condition in pairs]
 
 
-def _json_clause(field: str, tree: Any, matches: Matches) -> Clause:
+def _describe_node(tree: Any) -> str:
     match tree:
         case [str(sign), str(name), value] if sign in _OPERATORS:
-            return _clause(field, sign, name.removeprefix('$'), value, matches)
+            return f'{name.removeprefix("$")}{sign}{value}'
         case _:
-            return Clause(matches, json.dumps(tree)[:80], field)
+            return json.dumps(tree)[:80]
 
 
-def _compile_node(field: str, tree: Any, reading: _Reading, depth: int) -> Matches:
+def _compile_node(field: str, tree: Any, examples: Examples, depth: int) -> Condition:
     if depth == 0:
         raise _bad_request(
             field, f'must not be deeper than {_MAX_DEPTH} conditions in each other.'
         )
     match tree:
-        case [str(junction), *parts] if junction in _JUNCTIONS and parts:
-            join = _JUNCTIONS[junction]
-            nodes = [_compile_node(field, part, reading, depth - 1) for part in parts]
-            return lambda properties: join(matches(properties) for matches in nodes)
+        case [str(word), *parts] if word in _JUNCTIONS and parts:
+            return Junction(
+                word, [_compile_node(field, part, examples, depth - 1) for part in parts]
+            )
         case [str(sign), str(name), str() | int() | float() as value] if (
             sign in _OPERATORS and name.startswith('$')
         ):
-            return _compile_condition(field, sign, name.removeprefix('$'), value, reading)
+            return _compare(field, sign, name.removeprefix('$'), value)
     told = json.dumps(tree)[:80]
     raise _bad_request(
         field,
-        f'{told} must be a condition in JSON, {reading.examples.json}, with and, or and '
+        f'{told} must be a condition in JSON, {examples.json}, with and, or and '
         f'{", ".join(_OPERATORS)}.',
     )
 
 
-def _compile_condition(field: str, sign: str, name: str, value: Any, reading: _Reading) -> Matches:
-    reading.names.setdefault(name, field)
+def _compare(field: str, sign: str, name: str, value: Any) -> Comparison:
     if name in _LISTS:
         if sign not in _EQUALITY:
             raise _bad_request(
                 field, f'{name:.80} is a list: it can only be compared with == and !=.'
             )
-        return _listed(name, str(value), sign != '!=')
-    wanted, compare = _plain(value), _OPERATORS[sign]
-    if name in _SIZES and isinstance(wanted, str):
+        return Comparison(name, sign, str(value))
+    plain = _plain(value)
+    if name in _SIZES and isinstance(plain, str):
         raise _bad_request(
             field, f'{name:.80} must be compared with a number, not with {value!r:.80}.'
         )
-
-    def matches(properties: Mapping[str, Any]) -> bool:
-        if properties.get(name) is None:
-            return False
-        have = _plain(properties[name])
-        if isinstance(have, str) is isinstance(wanted, str):
-            return compare(have, wanted)
-        return sign == '!='
-
-    return matches
+    return Comparison(name, sign, plain)
 
 
 def _plain(value: Any) -> Any:

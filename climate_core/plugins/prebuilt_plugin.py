@@ -34,7 +34,7 @@ from climate_core import concurrency, exceptions
 from climate_core.cloud import errors, servers, stacks, volumes
 from climate_core.lease import model, states
 from climate_core.plugins import step_context
-from climate_core.plugins.base import LeaseManaged, PollAgain
+from climate_core.plugins.base import LeaseManaged, PollAgain, Specified
 from climate_core.plugins.step_context import FIRST_POLL_SECONDS, EndContext, Progress, StepContext
 
 if TYPE_CHECKING:
@@ -186,6 +186,19 @@ def first_poll_option(service: str, section: str) -> cfg.FloatOpt:
     )
 
 
+def lead_option(purpose: str) -> cfg.IntOpt:
+    """Return the option of the time before the start at which resources are created.
+
+    :param purpose: what happens to which resources then, and why
+    """
+    return cfg.IntOpt(
+        'lead_seconds',
+        default=300,
+        min=0,
+        help='Seconds before the start of a lease of the kind scheduled at which ' + purpose,
+    )
+
+
 def end_action_schema(choices: Sequence[tuple[str, str]]) -> dict[str, Any]:
     """Return the properties of a reservation of a resource with these end actions."""
     return {
@@ -233,6 +246,8 @@ class PrebuiltPlugin(LeaseManaged):
     gone: ClassVar[str]
     #: The name of the option with the prefix of the names of copies, if there are any.
     prefix: ClassVar[str] = ''
+    #: The errors by which its service rejects an end action, see :meth:`_end_as_accepted`.
+    rejections: ClassVar[tuple[type[exceptions.PluginFailure], ...]] = ()
     #: Whether a reconciliation lists all resources once; else those of each page.
     lists_all: ClassVar[bool] = True
 
@@ -254,25 +269,36 @@ class PrebuiltPlugin(LeaseManaged):
         :param found: the resource, as its service shows it now
         """
 
-    def _replace_rejected_end(
-        self, context: EndContext, usual: str
-    ) -> tuple[EndContext, str | None]:
-        """Replace an end action that its service rejects each time.
+    def _usual_end(self, context: EndContext) -> str:
+        """Return the end action in place of one that its service rejects each time."""
+        return str(context.options.on_end)
 
-        The same request would be rejected again, and the resource would hold capacity for ever.
+    def _end_as_accepted(self, context: EndContext, found: Any) -> PollAgain | None:
+        """Take the next step of the end, and record a rejection by its service.
 
-        :param usual: the end action in its place
-        :returns: the context of the end action that is done, and why it is not the requested one
+        After several rejections the usual end action replaces the requested one: the same request
+        would be rejected again, and the resource would hold capacity for ever.
         """
-        if usual == context.on_end or not context.progress.is_rejected(
-            context.on_end, context.now
-        ):
-            return context, None
-        reason = (
-            f'{str(self.service).capitalize()} rejects the end action {context.on_end}, so the '
-            f'usual one is done, {usual}: {context.progress.reason}'
-        )
-        return context.with_on_end(usual), reason
+        usual, instead = self._usual_end(context), None
+        if usual != context.on_end and context.progress.is_rejected(context.on_end, context.now):
+            instead = (
+                f'{str(self.service).capitalize()} rejects the end action {context.on_end}, so '
+                f'the usual one is done, {usual}: {context.progress.reason}'
+            )
+            context = context.with_on_end(usual)
+        try:
+            wait = self._end(context, found)
+        except self.rejections as exc:
+            if instead is None:
+                stored = exc.progress or context.progress.dump()
+                kept = Progress.load(stored, step_context.END, context.now)
+                exc.progress = kept.with_rejection(context.on_end, str(exc), context.now).dump()
+            raise
+        if wait is None:
+            if instead is not None:
+                LOG.warning('%s %s: %s', self.title, context.resource_id, instead)
+            return None
+        return dataclasses.replace(wait, reason=instead or wait.reason)
 
     def _end_uncreated(self, context: EndContext) -> PollAgain | None:  # noqa: ARG002
         """Take the next step of the end of a reservation whose resource is not created yet."""
@@ -390,7 +416,7 @@ class PrebuiltPlugin(LeaseManaged):
 
     @final
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        return self._free(self._end, lease, reservation)
+        return self._free(self._end_as_accepted, lease, reservation)
 
     @final
     def _free(
@@ -484,6 +510,18 @@ class PrebuiltPlugin(LeaseManaged):
     def discard(self, resource_id: str) -> None:
         with contextlib.suppress(errors.Gone):
             self.calls.delete(self.cloud.service(), resource_id)
+
+
+class SpecifiedPlugin(PrebuiltPlugin, Specified):
+    """Reserve resources of one type, also such that are created for their lease."""
+
+    @property
+    def _lead_time(self) -> datetime.timedelta:
+        return datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
+
+    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+        params = {**reservation.params, 'on_end': 'delete'}
+        return self.end(lease, dataclasses.replace(reservation, params=params))
 
 
 def _is_first_try(lease: 'Lease', reservation: 'Reservation') -> bool:

@@ -20,7 +20,6 @@ that its deletion is not recorded as a loss.
 import abc
 import contextlib
 import dataclasses
-import datetime
 import uuid
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
@@ -33,7 +32,7 @@ from climate_core.cloud import errors
 from climate_core.conf import secrets
 from climate_core.lease import model
 from climate_core.plugins import prebuilt_plugin
-from climate_core.plugins.base import NotOfLease, PollAgain, Reported, ReservedResource, Specified
+from climate_core.plugins.base import NotOfLease, PollAgain, Reported, ReservedResource
 from climate_core.plugins.step_context import (
     END,
     NO_DELAY,
@@ -289,7 +288,7 @@ def reported_amounts(
     return {unit: int(amount) for unit, amount in values[_AMOUNTS_KEY].items()}
 
 
-class ProvisionedPlugin(prebuilt_plugin.PrebuiltPlugin, Specified, Reported):
+class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
     """Reserve resources that their service creates reserved because of a hint.
 
     Users create them so, or the lease service does for the lease.
@@ -410,17 +409,12 @@ class ProvisionedPlugin(prebuilt_plugin.PrebuiltPlugin, Specified, Reported):
     ) -> ReservedResource:
         if self.key not in values:
             return claimed
-        lead = datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
-        return dataclasses.replace(claimed, prepare=True, prepare_before=lead)
+        return dataclasses.replace(claimed, prepare=True, prepare_before=self._lead_time)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         if reservation.is_made:
             return self._take_step(self._watch, lease, reservation)
         return self._make(self._step(lease, reservation))
-
-    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        params = {**reservation.params, 'on_end': 'delete'}
-        return self.end(lease, dataclasses.replace(reservation, params=params))
 
     def _make(self, context: StepContext) -> PollAgain:
         """Take the next step to a resource that does not exist yet."""
@@ -465,7 +459,7 @@ class ProvisionedPlugin(prebuilt_plugin.PrebuiltPlugin, Specified, Reported):
         :param command: for an operator, if the service may not delete it
         """
         told = 'it is deleted and made again.'
-        repair = RepairStep('make_again', told, lambda: None, command, asked=_RECREATE)
+        repair = RepairStep('make_again', told, command, asked=_RECREATE)
         waited = wait_or_repair(context, doing, 60 * minutes, repair)
         if waited.repair is None:
             return waited
@@ -477,6 +471,8 @@ class ProvisionedPlugin(prebuilt_plugin.PrebuiltPlugin, Specified, Reported):
         found = self._find_made(context)
         if found is None:
             return context.intend(self.key)
+        own = dataclasses.replace(context.reservation, resource_id=found)
+        context = dataclasses.replace(context, reservation=own)
         return self._delete_lost(context, self.calls.get(context.conn, found))
 
     def _end_uncreated(self, context: EndContext) -> PollAgain | None:

@@ -75,13 +75,7 @@ class ServerPlugin(
             default='reserved_',
             help='The image that create_image makes is called this plus the name of the server.',
         ),
-        cfg.IntOpt(
-            'lead_seconds',
-            default=300,
-            min=0,
-            help='Seconds before the start of a lease of the kind scheduled at which its servers '
-            'are made, so that they can be woken in time.',
-        ),
+        prebuilt_plugin.lead_option('its servers are made, so that they can be woken in time.'),
         secrets.KEYS,
         server_checks.EXTERNAL_NETWORKS_OPTION,
         *server_recovery.RECOVERY_OPTIONS,
@@ -122,6 +116,7 @@ class ServerPlugin(
     )
     gone = 'The server was deleted'
     prefix = 'image_prefix'
+    rejections = (errors.Rejected, errors.Refused)
 
     def _claim(
         self,
@@ -241,7 +236,7 @@ class ServerPlugin(
         if status == _RESERVED and task == _SENT:
             return server_recovery.repeat_wake_up(context)
         is_busy = status in _UNSETTLED or (status == _RESERVED and task)
-        if is_busy or server_recovery.is_deleting(server):
+        if is_busy or servers.is_deleting(server):
             # Nova gives up a build itself before ([DEFAULT] instance_build_timeout).
             return server_recovery.wait_at_start(context, server)
         if status == _RESERVED:
@@ -261,7 +256,7 @@ class ServerPlugin(
         server = servers.get(
             step_context.connect_as_owner(self.cloud, lease), reservation.resource_id
         )
-        return server['status'] == 'ACTIVE' and not server_recovery.is_deleting(server)
+        return server['status'] == 'ACTIVE' and not servers.is_deleting(server)
 
     def _ask_to_wake(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain:
         try:
@@ -279,17 +274,13 @@ class ServerPlugin(
             return context.wait()
 
     def _end(self, context: EndContext, server: Mapping[str, Any]) -> PollAgain | None:
-        context, instead = self._replace_rejected_end(context, context.options.on_end)
         try:
             wait = server_end.keep_shelved(context, server)
             if wait is None:
-                wait = server_end.take_end_step(
-                    context, server_end.ensure_unlocked(context, server)
-                )
+                unlocked_server = server_end.ensure_unlocked(context, server)
+                wait = server_end.take_end_step(context, unlocked_server)
         except exceptions.PluginFailure as exc:
             kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
-            if isinstance(exc, errors.Rejected | errors.Refused) and instead is None:
-                kept = kept.with_rejection(context.on_end, str(exc), context.now)
             uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
             exc.progress = kept.with_failing_end(uses, context.now).dump()
             raise
@@ -297,7 +288,7 @@ class ServerPlugin(
             return None
         kept = Progress.load(wait.progress, END, context.now)
         kept = kept.with_end_continued(wait.reason, self._failing_seconds, context.now)
-        return dataclasses.replace(wait, reason=instead or wait.reason, progress=kept.dump())
+        return dataclasses.replace(wait, progress=kept.dump())
 
     @property
     def _failing_seconds(self) -> float:
@@ -349,7 +340,7 @@ class ServerPlugin(
         return servers.list_ids(self.cloud.service(), status=_RESERVED)
 
     def _reserved_since(self, server: Mapping[str, Any]) -> datetime.datetime | None:
-        if server['status'] != _RESERVED or server_recovery.is_deleting(server):
+        if server['status'] != _RESERVED or servers.is_deleting(server):
             return None
         return datetime.datetime.fromisoformat(server.get('updated') or server['created'])
 

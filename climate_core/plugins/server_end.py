@@ -332,9 +332,8 @@ def unshelve(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
 
     A server for which Nova finds no host is locked again until the next try.
     """
-    task = server.get('OS-EXT-STS:task_state')
-    if task:
-        return _wait_long(context, f'The server has been {server["status"]}, {task}')
+    if server.get('OS-EXT-STS:task_state'):
+        return _wait_long(context, server_recovery.describe_state(server))
     if context.progress.asked == 'unshelve':
         if not is_locked_by_climate(server):
             _lock(context)
@@ -415,9 +414,8 @@ def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> PollAgain
 
     Nova does so by itself ([DEFAULT] shelved_offload_time) if the service may not request it.
     """
-    task = server.get('OS-EXT-STS:task_state')
-    doing = f'The server has been {server["status"]}{f", {task}" if task else ""}'
-    if task:
+    doing = server_recovery.describe_state(server)
+    if server.get('OS-EXT-STS:task_state'):
         return _wait_long(context, doing)
     seconds = 60 * context.options.lost_task_minutes
     why = 'the policy os_compute_api:os-shelve:shelve_offload of Nova is against it'

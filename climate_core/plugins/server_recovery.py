@@ -9,7 +9,8 @@ Nova lists a server with its tags as soon as it has answered, before there is a 
 (nova/objects/build_request.py ``_pass_exact_filters``).
 """
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
@@ -94,7 +95,6 @@ RECOVERY_OPTIONS: Final = (
     ),
     *END_RECOVERY_OPTIONS,
 )
-_DELETING: Final = frozenset({'deleting', 'soft-deleting'})
 #: What the tasks begin with that upload an image, those that copy one to a host, and those that
 #: move a server (nova/compute/task_states.py).
 _UPLOADS: Final = ('image_', 'shelving')
@@ -111,23 +111,46 @@ RESET_REQUEST: Final = 'reset_state'
 ABANDONED_START: Final = 'give_up'
 
 
+_RESET_TO_ERROR: Final = 'os-resetState', {'state': 'error'}
+_DELETE: Final = 'delete', None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _ServerRepair(RepairStep):
+    """Requests to Nova about a server; its state is reset with the rights of the service.
+
+    :param requests: actions with their arguments, ``delete``, or ``delete_image`` with an id
+    """
+
+    requests: Sequence[tuple[str, Any]] = dataclasses.field(kw_only=True)
+
+    def make(self, context: StepContext) -> None:
+        for action, argument in self.requests:
+            if action == 'delete':
+                servers.delete(context.conn, context.resource_id)
+            elif action == 'delete_image':
+                servers.delete_image(context.conn, argument)
+            else:
+                conn = context.service if action == 'os-resetState' else context.conn
+                servers.act(conn, context.resource_id, action, argument)
+
+
 def repeat_wake_up(context: StepContext) -> PollAgain:
-    """Wait for nova-compute to begin a wake-up; ask again if it shows no sign of life.
+    """Wait for nova-compute to begin a wake-up; request it again if it shows no sign of life.
 
     That is safe however often it is done: see nova_ext/api/wake_up.py.
     """
-
-    def make() -> None:
-        servers.act(context.conn, context.resource_id, 'wake_up', {})
-
-    repair = RepairStep('wake_up', 'it was asked for again.', make, 'climate-manage repair')
+    repair = _ServerRepair(
+        'wake_up', 'it was asked for again.', 'climate-manage repair', requests=[('wake_up', {})]
+    )
     doing = 'No nova-compute has begun to start the server'
     return wait_or_repair(context, doing, context.options.lost_wake_up_seconds, repair)
 
 
-def is_deleting(server: Mapping[str, Any]) -> bool:
-    """Tell whether the deletion of a server was asked for; Nova ignores another request."""
-    return server.get('OS-EXT-STS:task_state') in _DELETING
+def describe_state(server: Mapping[str, Any]) -> str:
+    """Return what the status and the task of a server have been, for users."""
+    task = server.get('OS-EXT-STS:task_state')
+    return f'The server has been {server["status"]}{f", {task}" if task else ""}'
 
 
 def wait_for_task(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
@@ -135,45 +158,49 @@ def wait_for_task(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
 
     A server in BUILD never ran, so nothing of it is lost when it is deleted.
     """
-    status, task = server['status'], server.get('OS-EXT-STS:task_state') or ''
-    doing = f'The server has been {f"{status}, {task}" if task else status}'
-    if is_deleting(server):
-        minutes = context.options.lost_delete_minutes
-        return wait_or_repair(context, doing, 60 * minutes, _delete_step(context, server['id']))
-    options = context.options
-    if status == 'UNKNOWN':
+    server_id, doing = context.resource_id, describe_state(server)
+    if servers.is_deleting(server):
+        return _wait_for_deletion(context, doing)
+    if server['status'] == 'UNKNOWN':
         return _wait_for_cell(context)
-    minutes = _task_minutes(options, server)
-    if status == 'BUILD':
-        return wait_or_repair(context, doing, 60 * minutes, _abandon_step(context, server))
-    # An image whose task was reset goes on being looked at; other actions are asked for again.
-    asked = None if context.progress.asked == IMAGE_REQUEST else RESET_REQUEST
-    return wait_or_repair(context, doing, 60 * minutes, _reset_step(context, asked))
+    minutes = _task_minutes(context.options, server)
+    if server['status'] == 'BUILD':
+        repair = _ServerRepair(
+            'delete_unbuilt',
+            f'{_why_unbuilt(server)}, so it is deleted.',
+            f'openstack server delete {server_id}',
+            requests=[_DELETE],
+        )
+    else:
+        repair = _ServerRepair(
+            RESET_REQUEST,
+            'its state was reset, and its end goes on.',
+            f'openstack server set --state active {server_id}',
+            # An image whose task was reset is polled further; other actions are requested again.
+            asked=None if context.progress.asked == IMAGE_REQUEST else RESET_REQUEST,
+            requests=[('os-resetState', {'state': 'active'})],
+        )
+    return wait_or_repair(context, doing, 60 * minutes, repair)
 
 
 def wait_at_start(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
-    """Wait for a server that has a task, or is built, before it runs; give up one that is lost.
+    """Wait for a server that has a task, or is built, before it runs; abandon one that is lost.
 
     An administrator resets its state to error: it never ran, so nothing of it is lost, and a
-    nova-compute that goes on late finds its task taken away, and stops. Nothing else starts it:
+    nova-compute that continues late finds its task removed, and stops. Nothing else starts it:
     that nova-compute may still do so until then.
     """
-    if is_deleting(server) or server['status'] == 'UNKNOWN':
+    if servers.is_deleting(server) or server['status'] == 'UNKNOWN':
         return wait_for_task(context, server)
-    server_id, task = server['id'], server.get('OS-EXT-STS:task_state')
-
-    def make() -> None:
-        servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
-
-    repair = RepairStep(
+    repair = _ServerRepair(
         'give_up_start',
         f'{_why_unbuilt(server)}, so its state was reset to error.',
-        make,
-        f'openstack server set --state error {server_id}',
+        f'openstack server set --state error {context.resource_id}',
         asked=ABANDONED_START,
+        requests=[_RESET_TO_ERROR],
     )
-    doing = f'The server has been {server["status"]}{f", {task}" if task else ""}'
-    return wait_or_repair(context, doing, 60 * _task_minutes(context.options, server), repair)
+    seconds = 60 * _task_minutes(context.options, server)
+    return wait_or_repair(context, describe_state(server), seconds, repair)
 
 
 def _task_minutes(options: Any, server: Mapping[str, Any]) -> int:
@@ -208,22 +235,33 @@ def wait_until_forgotten(context: 'EndContext', server: Mapping[str, Any]) -> Po
     nova-compute died between the two. When it starts again, it ends that itself
     (nova/compute/manager.py ``_complete_partial_deletion``).
     """
-    minutes = context.options.lost_delete_minutes
     doing = f'The server has been {server["status"]}, and Nova has not forgotten it'
-    return wait_or_repair(context, doing, 60 * minutes, _delete_step(context, server['id']))
+    return _wait_for_deletion(context, doing)
+
+
+def _wait_for_deletion(context: StepContext, doing: str) -> PollAgain:
+    server_id = context.resource_id
+    reset = f'openstack server set --state error {server_id}'
+    repair = _ServerRepair(
+        'delete',
+        'its state was reset and it is deleted again.',
+        f'{reset} && openstack server delete {server_id}',
+        requests=[_RESET_TO_ERROR, _DELETE],
+    )
+    return wait_or_repair(context, doing, 60 * context.options.lost_delete_minutes, repair)
 
 
 def wait_for_image(context: 'EndContext', image: 'Copy') -> PollAgain:
     """Wait for an image on which its server shows no task any more; let a lost one be made again.
 
-    nova-compute ends the task before it knows that the image is complete, and when it is started
-    anew (nova/compute/manager.py ``_init_instance``).
+    nova-compute ends the task before it knows that the image is complete, and when it is restarted
+    (nova/compute/manager.py ``_init_instance``).
     """
-    repair = RepairStep(
+    repair = _ServerRepair(
         'delete_image',
         'it was deleted and is made again.',
-        lambda: servers.delete_image(context.conn, image.id),
         f'openstack image delete {image.id}',
+        requests=[('delete_image', image.id)],
     )
     doing = f'The image {image.id} of the server has been {image.status}'
     return wait_or_repair(context, doing, 60 * context.options.lost_upload_minutes, repair)
@@ -240,46 +278,8 @@ def describe_upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
     )
 
 
-def _delete_step(context: StepContext, server_id: str) -> RepairStep:
-    def make() -> None:
-        servers.act(context.service, server_id, 'os-resetState', {'state': 'error'})
-        servers.delete(context.conn, server_id)
-
-    return RepairStep(
-        'delete',
-        'its state was reset and it is deleted again.',
-        make,
-        f'openstack server set --state error {server_id} && openstack server delete {server_id}',
-    )
-
-
 def _why_unbuilt(server: Mapping[str, Any]) -> str:
     return 'its host has not started it' if server.get('hostId') else 'no host has it'
-
-
-def _abandon_step(context: StepContext, server: Mapping[str, Any]) -> RepairStep:
-    server_id = context.resource_id
-    return RepairStep(
-        'delete_unbuilt',
-        f'{_why_unbuilt(server)}, so it is deleted.',
-        lambda: servers.delete(context.conn, server_id),
-        f'openstack server delete {server_id}',
-    )
-
-
-def _reset_step(context: StepContext, asked: str | None) -> RepairStep:
-    server_id = context.resource_id
-
-    def make() -> None:
-        servers.act(context.service, server_id, 'os-resetState', {'state': 'active'})
-
-    return RepairStep(
-        RESET_REQUEST,
-        'its state was reset, and its end goes on.',
-        make,
-        f'openstack server set --state active {server_id}',
-        asked=asked,
-    )
 
 
 def check_build(context: StepContext, server: Mapping[str, Any]) -> str | None:
@@ -312,9 +312,9 @@ def is_build_unstarted(server: Mapping[str, Any]) -> bool:
 def delete_unbuilt(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     """Delete a server that no host has started to build, or wait until it is gone."""
     context = context.observe(server['status'], server.get('OS-EXT-STS:task_state'))
-    if is_deleting(server):
+    if servers.is_deleting(server):
         return wait_for_task(context, server)
-    servers.delete(context.conn, server['id'])
+    servers.delete(context.conn, context.resource_id)
     return context.wait()
 
 

@@ -27,7 +27,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.conf import cloud as cloud_conf
 from climate_core.plugins import prebuilt_plugin, stack_end, stack_templates, step_context
-from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource, Specified
+from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
 from climate_core.plugins.step_context import EndContext, Progress, StepContext
 
 if TYPE_CHECKING:
@@ -38,24 +38,18 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-_WAKE, _RESUME, _FILL = 'update', 'resume', 'fill'
-#: Heat does not say it: that Keystone refuses it a trust comes as an Internal Server Error.
-_OTHER_USERS_HINT = (
-    'If another user of the project updated the stack, its own user has to update it once: '
-    'openstack stack update --existing'
-)
 #: What a stack that is suspended, or was, needs before it takes an update. What hangs in the
 #: middle of a suspension must be suspended first: Heat resumes nothing else
 #: (heat/engine/resource.py resume).
 _BEFORE: Mapping[str, str] = {
     'SUSPEND_IN_PROGRESS': 'suspend',
-    'SUSPEND_COMPLETE': _RESUME,
-    'SUSPEND_FAILED': _RESUME,
-    'RESUME_IN_PROGRESS': _RESUME,
+    'SUSPEND_COMPLETE': stack_end.RESUME,
+    'SUSPEND_FAILED': stack_end.RESUME,
+    'RESUME_IN_PROGRESS': stack_end.RESUME,
 }
 
 
-class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
+class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
     """Reserve stacks."""
 
     resource_type = prebuilt_plugin.STACK_TYPE
@@ -76,12 +70,8 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
             help='The snapshot that is made at the end is called this plus the name of the stack '
             'and the id of the reservation.',
         ),
-        cfg.IntOpt(
-            'lead_seconds',
-            default=300,
-            min=0,
-            help='Seconds before the start of a lease of the kind scheduled at which the stacks '
-            'of its templates are filled, so that they can be woken in time.',
+        prebuilt_plugin.lead_option(
+            'the stacks of its templates are filled, so that they can be woken in time.'
         ),
         *stack_end.RECOVERY_OPTIONS,
     )
@@ -154,8 +144,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
         if 'template' not in values:
             return claimed
         made = stack_templates.create_unfilled(self.cloud.user(context), lease_id, values, claimed)
-        lead = datetime.timedelta(seconds=self.conf[self.resource_type].lead_seconds)
-        return dataclasses.replace(made, prepare_before=lead)
+        return dataclasses.replace(made, prepare_before=self._lead_time)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         return self._take_step(self._prepare, lease, reservation)
@@ -167,12 +156,10 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
         if stack_templates.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
             return self._fill(context, stack)
         if stack.status == 'DELETE_IN_PROGRESS':
-            return _wait_for_deletion(context, stack)
+            return stack_end.wait_for_action(context, stack, 'delete')
         if stack.in_progress:
             # Not noted as the update that wakes the stack, which is to be asked for at the start.
-            return stack_end.wait_for_action(
-                context, stack, _FILL, lambda: _request(_WAKE, context, stack)
-            )
+            return stack_end.wait_for_action(context, stack, stack_end.WAKE, asked=stack_end.FILL)
         if _went_wrong(stack):
             raise exceptions.Permanent(f'Heat could not make the stack: {stack.reason}')
         if stack_templates.FILLED in stack.tags and not _has_asleep(context.conn, stack):
@@ -194,11 +181,7 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
             if not seen.status.startswith('DELETE_'):
                 raise
             return self._prepare(context, seen)
-        return context.first_wait(_FILL)
-
-    def rollback_prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        params = {**reservation.params, 'on_end': 'delete'}
-        return self.end(lease, dataclasses.replace(reservation, params=params))
+        return context.first_wait(stack_end.FILL)
 
     def list_unleased(self) -> Iterable[str]:
         conn = self.cloud.service()
@@ -252,11 +235,14 @@ class StackPlugin(prebuilt_plugin.PrebuiltPlugin, Specified):
             raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
         context = context.observe(*stack_end.observe_stack(context, stack))
         if stack.status == 'DELETE_IN_PROGRESS':
-            return _wait_for_deletion(context, stack)
-        if stack.status == 'UPDATE_COMPLETE' and _was_taken(_WAKE, context, stack):
+            return stack_end.wait_for_action(context, stack, 'delete')
+        if stack.status == 'UPDATE_COMPLETE' and _was_taken(stack_end.WAKE, context, stack):
             return None
-        what = _BEFORE.get(stack.status, _FILL if stack_templates.is_unfilled(stack) else _WAKE)
-        return (_take_over if stack.in_progress else _ask)(what, context, stack)
+        update = stack_end.FILL if stack_templates.is_unfilled(stack) else stack_end.WAKE
+        what = _BEFORE.get(stack.status, update)
+        if stack.in_progress:
+            return stack_end.wait_for_action(context, stack, what)
+        return _ask(what, context, stack)
 
     def _end(self, context: EndContext, stack: 'Stack') -> PollAgain | None:
         return stack_end.take_end_step(context, stack)
@@ -301,18 +287,6 @@ def _check(context: 'RequestContext', user: 'connections.Connection', stack: 'St
         )
 
 
-def _wait_for_deletion(context: StepContext, stack: 'Stack') -> PollAgain:
-    """Wait for a deletion that a user asked for; ask for it again when it is lost."""
-    return stack_end.wait_for_action(
-        context, stack, 'delete', lambda: stack_end.ask_to_delete(context, stack)
-    )
-
-
-def _take_over(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
-    """Wait for what Heat does; ask for something once more when that is lost."""
-    return stack_end.wait_for_action(context, stack, what, lambda: _request(what, context, stack))
-
-
 def _intention(what: str, stack: 'Stack | None' = None) -> str:
     """Name what is about to be asked of a stack as it is; without one, of any."""
     return f'{what} of a stack of {stack.updated if stack else ""}'
@@ -330,14 +304,14 @@ def _was_taken(what: str, context: StepContext, stack: 'Stack') -> bool:
 
 def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
     """Ask Heat for an update or an action, which are what a failed one is followed by."""
-    taken = _was_taken(what, context, stack) or _was_taken(_FILL, context, stack)
+    taken = _was_taken(what, context, stack) or _was_taken(stack_end.FILL, context, stack)
     if taken and _went_wrong(stack):
         raise context.failure(f'The stack could not be woken: {stack.reason}')
     intention = _intention(what, stack)
     if context.progress.asked != intention:
         return context.rest() or context.intend(intention)
     try:
-        _request(what, context, stack)
+        stack_end.request_action(what, context, stack)
     except errors.Busy:
         return context.note(None).put_off(stack_end.describe_progress(stack))
     except errors.Refused:
@@ -346,18 +320,6 @@ def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
         # Heat found a mistake, perhaps because a service did not answer: it may be repaired.
         raise exceptions.Transient(str(exc), context.note(None).progress.dump()) from exc
     return context.first_wait(what)
-
-
-def _request(what: str, context: StepContext, stack: 'Stack') -> None:
-    try:
-        if what == _FILL:
-            stack_templates.fill(context.conn, stack, context.reservation)
-        elif what == _WAKE:
-            stacks.update_existing(context.conn, stack)
-        else:
-            stacks.act(context.conn, stack, what)
-    except errors.Broken as exc:
-        raise exceptions.Transient(f'{exc}. {_OTHER_USERS_HINT}') from exc
 
 
 def _went_wrong(stack: 'Stack') -> bool:

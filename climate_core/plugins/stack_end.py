@@ -14,12 +14,14 @@ updates so that it has neither a lease nor members goes on: heat_ext asks for ``
 One that was made for its lease and is not filled yet never goes on.
 """
 
+import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from oslo_config import cfg
 from oslo_log import log
 
+from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.lease.events import preparation
 from climate_core.plugins import prebuilt_plugin, stack_templates
@@ -60,6 +62,14 @@ RECOVERY_OPTIONS: Final = (
         help='The same for a snapshot of a stack, which is broken off by what is asked for then.',
     ),
 )
+WAKE: Final = 'update'
+RESUME: Final = 'resume'
+FILL: Final = 'fill'
+#: Heat does not say it: that Keystone refuses it a trust comes as an Internal Server Error.
+_OTHER_USERS_HINT = (
+    'If another user of the project updated the stack, its own user has to update it once: '
+    'openstack stack update --existing'
+)
 #: Action -> what an operator types for it, before the id of the stack.
 _OPERATOR_COMMANDS: Final = {
     'delete': 'openstack stack delete --yes',
@@ -83,7 +93,7 @@ def take_end_step(context: EndContext, stack: 'Stack') -> PollAgain | None:
         return None
     context = context.observe(*observe_stack(context, stack))
     if stack.status == 'DELETE_IN_PROGRESS':
-        return wait_for_action(context, stack, 'delete', lambda: ask_to_delete(context, stack))
+        return wait_for_action(context, stack, 'delete')
     if context.on_end == 'delete' or stack.status == 'DELETE_FAILED' or not _stays(context, stack):
         return _delete(context, stack)
     return _STEPS[context.on_end](context, stack)
@@ -129,6 +139,33 @@ def ask_to_delete(context: StepContext, stack: 'Stack') -> None:
         stacks.delete(context.service, stack)
 
 
+def request_action(what: str, context: StepContext, stack: 'Stack') -> None:
+    """Request the deletion of a stack, an action, the update that starts it, or its content."""
+    if what == 'delete':
+        ask_to_delete(context, stack)
+        return
+    try:
+        if what == FILL:
+            stack_templates.fill(context.conn, stack, context.reservation)
+        elif what == WAKE:
+            stacks.update_existing(context.conn, stack)
+        else:
+            stacks.act(context.conn, stack, what)
+    except errors.Broken as exc:
+        raise exceptions.Transient(f'{exc}. {_OTHER_USERS_HINT}') from exc
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _StackRepair(RepairStep):
+    """Request an action of a stack again."""
+
+    stack: 'Stack' = dataclasses.field(kw_only=True)
+    action: str = dataclasses.field(kw_only=True)
+
+    def make(self, context: StepContext) -> None:
+        request_action(self.action, context, self.stack)
+
+
 def _keep(context: EndContext, stack: 'Stack') -> None:  # noqa: ARG001
     return None
 
@@ -165,11 +202,7 @@ def _take_over(
     :param snapshot: what is waited for if the stack does not show that Heat makes it: an engine
         died before it began, or after its last change of the stack
     """
-
-    def suspend() -> None:
-        stacks.act(context.conn, stack, 'suspend')
-
-    return wait_for_action(context, stack, 'suspend', suspend, snapshot)
+    return wait_for_action(context, stack, 'suspend', snapshot=snapshot)
 
 
 def _snapshot(context: EndContext, stack: 'Stack') -> PollAgain | None:
@@ -232,23 +265,24 @@ def wait_for_action(
     context: StepContext,
     stack: 'Stack',
     action: str,
-    request: Callable[[], None],
+    asked: str | None = None,
     snapshot: 'Snapshot | None' = None,
 ) -> PollAgain:
-    """Wait for what Heat does with a stack; ask for an action when that is lost.
+    """Wait for what Heat does with a stack; request an action when that is lost.
 
-    :param action: the name under which the request is noted
+    :param asked: the name under which the request is recorded, if not that of the action
     :param snapshot: one that is waited for although the stack is not in progress
     """
     options = context.options
     slow = snapshot or stack.status == 'SNAPSHOT_IN_PROGRESS'
     minutes = options.lost_snapshot_minutes if slow else options.lost_action_minutes
-    repair = RepairStep(
-        action,
+    repair = _StackRepair(
+        asked or action,
         'Heat was asked to go on with another engine.',
-        request,
         f'{_OPERATOR_COMMANDS.get(action, _UPDATE_COMMAND)} {stack.id}',
-        asked=action,
+        asked=asked or action,
+        stack=stack,
+        action=action,
         # Heat may wait for ever for a member, as for a volume whose detachment nova-compute did
         # not finish: after some failures the members are ended by themselves.
         is_failure=stack.status == 'DELETE_IN_PROGRESS',

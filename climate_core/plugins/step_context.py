@@ -14,7 +14,7 @@ is made with the rights of the service, and again after the same time.
 import dataclasses
 import datetime
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from oslo_log import log
 
@@ -355,12 +355,12 @@ def require_operator(reason: str) -> EndStep:
     return step
 
 
-class RepairStep(NamedTuple):
-    """The step that an administrator would take.
+@dataclasses.dataclass(frozen=True, slots=True)
+class RepairStep:
+    """The step that an administrator would take; each service has a subclass that takes it.
 
     :param name: for the metrics, a few words with underscores
     :param told: a sentence for the user about what was done
-    :param make: does it
     :param command: for an operator, if the service may not do it
     :param asked: the recorded request after it; None leaves that unchanged
     :param is_failure: whether it counts as a failure that the repair is needed
@@ -368,10 +368,25 @@ class RepairStep(NamedTuple):
 
     name: str
     told: str
-    make: Callable[[], None]
     command: str
-    asked: str | None = None
-    is_failure: bool = False
+    asked: str | None = dataclasses.field(default=None, kw_only=True)
+    is_failure: bool = dataclasses.field(default=False, kw_only=True)
+
+    def make(self, context: StepContext) -> None:
+        """Take the step; this one leaves everything to the next poll."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _OperatorStep(RepairStep):
+    """A step that only an administrator can take.
+
+    :param why: what prevents the service from it
+    """
+
+    why: str = dataclasses.field(kw_only=True)
+
+    def make(self, context: StepContext) -> None:  # noqa: ARG002
+        raise errors.Refused(self.why)
 
 
 def wait_or_repair(
@@ -401,7 +416,7 @@ def wait_or_repair(
         return dataclasses.replace(usual, reason=told) if tell else usual
     failed = context.count_failure()
     try:
-        repair.make()
+        repair.make(context)
     except errors.Busy:
         return dataclasses.replace(later, reason=f'{since}.') if tell else later
     except (errors.Refused, errors.Gone) as exc:
@@ -433,11 +448,7 @@ def wait_for_operator(
 
     :param why: what prevents the service from it
     """
-
-    def make() -> None:
-        raise errors.Refused(why)
-
-    return wait_or_repair(context, doing, seconds, RepairStep('leave', '', make, command))
+    return wait_or_repair(context, doing, seconds, _OperatorStep('leave', '', command, why=why))
 
 
 def _format_minutes(seconds: float) -> str:

@@ -9,7 +9,6 @@ words of POST /volumes, each is reserved as such a volume before that, see
 Facts: Block Storage API reference v3, ``POST /v3/{project_id}/volumes``.
 """
 
-import dataclasses
 import datetime
 import operator
 from collections.abc import Iterable, Iterator, Mapping
@@ -24,7 +23,7 @@ from climate_core.cloud import errors, servers, volumes
 from climate_core.conf import cloud as cloud_conf
 from climate_core.plugins import prebuilt_plugin, provisioned_plugin, volume_end, volume_recovery
 from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
-from climate_core.plugins.step_context import END, START, EndContext, Progress, StepContext
+from climate_core.plugins.step_context import START, EndContext, Progress, StepContext
 from climate_core.plugins.volume_end import BROKEN, CREATING, RESERVED
 
 if TYPE_CHECKING:
@@ -147,13 +146,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
             help='The backup or the snapshot that is made at the end is called this plus the '
             'name of the volume.',
         ),
-        cfg.IntOpt(
-            'lead_seconds',
-            default=300,
-            min=0,
-            help='Seconds before the start of a lease of the kind scheduled at which its volumes '
-            'are made, so that they can be created in time.',
-        ),
+        prebuilt_plugin.lead_option('its volumes are made, so that they can be created in time.'),
         *volume_recovery.RECOVERY_OPTIONS,
     )
     schema = {
@@ -184,6 +177,8 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     )
     gone = 'The volume was deleted'
     prefix = 'backup_prefix'
+    # Not a 400, with which Cinder answers if only the state does not allow it now.
+    rejections = (errors.Refused,)
 
     def _claim(
         self,
@@ -220,8 +215,6 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         return self._wait_for_build(context, 'The volume has been creating', minutes, command)
 
     def _delete_lost(self, context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
-        own = dataclasses.replace(context.reservation, resource_id=volume['id'])
-        context = dataclasses.replace(context, reservation=own)
         return volume_recovery.delete_unmade(
             context.observe(volume['status'], volume.get('updated_at')), volume
         )
@@ -287,23 +280,12 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
                 raise exceptions.Permanent(_not_created(owner, volume_id, found)) from exc
             raise
 
-    def _end(self, context: EndContext, volume: Mapping[str, Any]) -> PollAgain | None:
+    def _usual_end(self, context: EndContext) -> str:
         # What was to be kept with a snapshot is kept without one.
-        usual = 'detach' if context.on_end == 'snapshot' else context.options.on_end
-        context, instead = self._replace_rejected_end(context, usual)
-        try:
-            wait = volume_end.take_end_step(context, volume)
-        except errors.Refused as exc:
-            # Not of a 400, with which Cinder answers if only the state does not allow it now.
-            if instead is None:
-                kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
-                exc.progress = kept.with_rejection(context.on_end, str(exc), context.now).dump()
-            raise
-        if wait is None:
-            if instead is not None:
-                LOG.warning('Volume %s: %s', context.resource_id, instead)
-            return None
-        return dataclasses.replace(wait, reason=instead or wait.reason)
+        return 'detach' if context.on_end == 'snapshot' else super()._usual_end(context)
+
+    def _end(self, context: EndContext, volume: Mapping[str, Any]) -> PollAgain | None:
+        return volume_end.take_end_step(context, volume)
 
     def _lost_reason(self, reservation: 'Reservation', volume: Mapping[str, Any]) -> str | None:
         # A volume that is created for a lease is polled until it exists; capacity may come later.

@@ -5,7 +5,8 @@ Cinder writes the status before it sends a message, and refuses what does not fi
 administrator does when it stays for ever is os-reset_status, and what was asked for once more.
 """
 
-from collections.abc import Mapping
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
@@ -14,10 +15,15 @@ from climate_core import exceptions
 from climate_core.cloud import volumes
 from climate_core.cloud.services import Copy
 from climate_core.plugins.base import PollAgain
-from climate_core.plugins.step_context import RepairStep, wait_for_operator, wait_or_repair
+from climate_core.plugins.step_context import (
+    RepairStep,
+    StepContext,
+    wait_for_operator,
+    wait_or_repair,
+)
 
 if TYPE_CHECKING:
-    from climate_core.plugins.step_context import EndContext, StepContext
+    from climate_core.plugins.step_context import EndContext
 
 RECOVERY_OPTIONS: Final = (
     cfg.IntOpt(
@@ -90,7 +96,51 @@ _WRITES_DATA: Final = ('downloading', 'restoring-backup', 'reverting')
 WORK_STATUSES: Final = (*_KEEPS_DATA, *_WRITES_DATA)
 
 
-def wait_for_creation(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
+#: Actions that the owner of a volume may request; others need the rights of the service.
+_OWNER_ACTIONS: Final = ('os-wake_up', 'os-unreserve')
+_RESET: Final = 'os-reset_status'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _VolumeRepair(RepairStep):
+    """Requests to Cinder about a volume.
+
+    :param requests: actions with their arguments, or ``delete``
+    """
+
+    requests: Sequence[tuple[str, Any]] = dataclasses.field(kw_only=True)
+
+    def make(self, context: StepContext) -> None:
+        for action, argument in self.requests:
+            if action == 'delete':
+                # The owner deletes it: the service may not delete the owner's secrets.
+                volumes.delete(context.conn, context.resource_id)
+            else:
+                conn = context.conn if action in _OWNER_ACTIONS else context.service
+                volumes.act(conn, context.resource_id, action, argument)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _CopyRepair(RepairStep):
+    """Leave a backup or a snapshot as it is, or reset its status.
+
+    :param is_left: no cinder-backup has begun it
+    """
+
+    kind: volumes.CopyKind = dataclasses.field(kw_only=True)
+    copy_id: str = dataclasses.field(kw_only=True)
+    is_left: bool = dataclasses.field(kw_only=True)
+
+    def make(self, context: StepContext) -> None:
+        if self.is_left:
+            volumes.disown_copy(context.conn, self.kind, self.copy_id)
+            return
+        if self.kind is volumes.CopyKind.BACKUP:
+            volumes.act(context.service, context.resource_id, _RESET, {'status': 'available'})
+        volumes.reset_copy(context.service, self.kind, self.copy_id)
+
+
+def wait_for_creation(context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a creation at a start; ask again for one that no cinder-volume has begun.
 
     That is safe however often it is done: see cinder_ext/api/wake_up.py. Each request that Cinder
@@ -99,15 +149,16 @@ def wait_for_creation(context: 'StepContext', volume: Mapping[str, Any]) -> Poll
     seconds = context.options.lost_wake_up_seconds
     if volume['status'] != 'creating' or context.age >= _MAX_WAKE_UPS * seconds:
         return _wait_for_started(context, volume)
-
-    def make() -> None:
-        volumes.act(context.conn, context.resource_id, 'os-wake_up')
-
-    repair = RepairStep('wake_up', 'it was asked for again.', make, 'climate-manage repair')
+    repair = _VolumeRepair(
+        'wake_up',
+        'it was asked for again.',
+        'climate-manage repair',
+        requests=[('os-wake_up', None)],
+    )
     return wait_or_repair(context, 'The volume has been creating', seconds, repair, tell=False)
 
 
-def _wait_for_started(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
+def _wait_for_started(context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a creation that was begun; have a lost one begun anew.
 
     It is lost when its cinder-volume could not write down what became of it, or with a message to
@@ -118,13 +169,13 @@ def _wait_for_started(context: 'StepContext', volume: Mapping[str, Any]) -> Poll
     status, options, volume_id = volume['status'], context.options, context.resource_id
     is_placed = status != 'creating' or volumes.is_placed(context.service, volume_id)
     minutes = options.lost_copy_minutes if is_placed else options.lost_build_minutes
-    repair = RepairStep(
+    repair = _VolumeRepair(
         'reset_status',
         'its status was reset to error, and it is created anew.',
-        lambda: _reset_status(context, 'error'),
         f'openstack volume set --state error {volume_id}',
         asked='reset_status',
         is_failure=True,
+        requests=[(_RESET, {'status': 'error'})],
     )
     if context.is_due(60 * minutes) and context.progress.failures >= MAX_TRIES:
         raise exceptions.Permanent(
@@ -138,11 +189,11 @@ def wait_for_cancelled_creation(context: 'EndContext', volume: Mapping[str, Any]
     """Wait for a creation; break one off that does not end and whose volume was never there."""
     if context.has_run:
         return wait_for_work(context, volume)
-    repair = RepairStep(
+    repair = _VolumeRepair(
         'force_delete',
         'it is deleted by force.',
-        lambda: volumes.act(context.service, context.resource_id, 'os-force_delete'),
         f'openstack volume delete --force {context.resource_id}',
+        requests=[('os-force_delete', None)],
     )
     return _wait(context, volume, context.options.lost_create_minutes, repair)
 
@@ -156,18 +207,14 @@ def wait_for_work(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain
     status, volume_id, options = volume['status'], context.resource_id, context.options
     minutes = options.lost_extend_minutes if status == 'extending' else options.lost_copy_minutes
     after = _after(context, volume)
-    # Cinder deletes no volume in the middle of a migration (volume/api.py API.delete).
-    migrates = status == 'retyping'
-    repair = RepairStep(
-        'reset_status',
-        f'its status was reset to {after}, and its end goes on.',
-        lambda: _reset_status(
-            context, after, **({'migration_status': 'none'} if migrates else {})
-        ),
-        f'cinder reset-state --state {after} --reset-migration-status {volume_id}'
-        if migrates
-        else f'openstack volume set --state {after} {volume_id}',
-    )
+    reset = {'status': after}
+    command = f'openstack volume set --state {after} {volume_id}'
+    if status == 'retyping':
+        # Cinder deletes no volume in the middle of a migration (volume/api.py API.delete).
+        reset['migration_status'] = 'none'
+        command = f'cinder reset-state --state {after} --reset-migration-status {volume_id}'
+    told = f'its status was reset to {after}, and its end goes on.'
+    repair = _VolumeRepair('reset_status', told, command, requests=[(_RESET, reset)])
     return _wait(context, volume, minutes, repair)
 
 
@@ -193,16 +240,11 @@ def wait_for_unknown_work(context: 'EndContext', volume: Mapping[str, Any]) -> P
             'only an administrator knows what becomes of its data',
             f'openstack volume set --state error {volume_id}',
         )
-
-    def make() -> None:
-        _reset_status(context, 'available')
-        volumes.act(context.service, volume_id, 'os-unmanage')
-
-    repair = RepairStep(
+    repair = _VolumeRepair(
         'unmanage',
         'its status was reset, and Cinder is to let go of it again.',
-        make,
         f'openstack volume set --state available {volume_id} && cinder unmanage {volume_id}',
+        requests=[(_RESET, {'status': 'available'}), ('os-unmanage', None)],
     )
     return _wait(context, volume, options.lost_delete_minutes, repair)
 
@@ -212,7 +254,7 @@ def delete_command(volume_id: str) -> str:
     return f'openstack volume set --state error {volume_id} && openstack volume delete {volume_id}'
 
 
-def delete_unmade(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
+def delete_unmade(context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
     """Delete a volume that no cinder-volume has reserved, or wait until it is gone.
 
     The owner deletes it: the service may not delete the owner's secrets.
@@ -220,41 +262,35 @@ def delete_unmade(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgai
     if volume['status'] == 'deleting':
         return wait_for_deletion(context, volume)
     if volume['status'] == 'creating':
-        _reset_status(context, 'error')
+        volumes.act(context.service, context.resource_id, _RESET, {'status': 'error'})
     volumes.delete(context.conn, context.resource_id)
     return context.wait()
 
 
-def wait_for_deletion(context: 'StepContext', volume: Mapping[str, Any]) -> PollAgain:
+def wait_for_deletion(context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a deletion; ask for a lost one again."""
-    volume_id = context.resource_id
-
-    def make() -> None:
-        _reset_status(context, 'error')
-        volumes.delete(context.conn, volume_id)
-
-    repair = RepairStep(
+    repair = _VolumeRepair(
         'delete',
         'its status was reset and it is deleted again.',
-        make,
-        delete_command(volume_id),
+        delete_command(context.resource_id),
+        requests=[(_RESET, {'status': 'error'}), ('delete', None)],
     )
     return _wait(context, volume, context.options.lost_delete_minutes, repair)
 
 
 def wait_for_detachment(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for an attachment or a detachment; let a lost one be detached again."""
-    repair = RepairStep(
+    repair = _VolumeRepair(
         'reset_status',
         'its status was reset, and it is detached again.',
-        lambda: _reset_status(context, 'in-use'),
         f'openstack volume set --state in-use {context.resource_id}',
+        requests=[(_RESET, {'status': 'in-use'})],
     )
     return _wait(context, volume, context.options.lost_detach_minutes, repair)
 
 
 def _wait(
-    context: 'StepContext',
+    context: StepContext,
     volume: Mapping[str, Any],
     minutes: int,
     repair: RepairStep,
@@ -264,27 +300,22 @@ def _wait(
 
 def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for a volume that no server or transfer has; reset it to available when it is lost."""
-
-    def make() -> None:
-        free = {'status': 'available', 'attach_status': 'detached'}
-        volumes.act(context.service, context.resource_id, 'os-reset_status', free)
-
-    repair = RepairStep(
+    repair = _VolumeRepair(
         'reset_status',
         'no server uses it, so its status was reset.',
-        make,
         f'openstack volume set --state available --detached {context.resource_id}',
+        requests=[(_RESET, {'status': 'available', 'attach_status': 'detached'})],
     )
     return _wait(context, volume, context.options.lost_detach_minutes, repair)
 
 
 def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
     """Wait for an attachment of the old kind; take back one that is not completed."""
-    repair = RepairStep(
+    repair = _VolumeRepair(
         'unreserve',
         'it was taken back.',
-        lambda: volumes.act(context.conn, context.resource_id, 'os-unreserve'),
         f'openstack volume set --state available {context.resource_id}',
+        requests=[('os-unreserve', None)],
     )
     return _wait(context, volume, context.options.lost_detach_minutes, repair)
 
@@ -298,25 +329,13 @@ def wait_for_copy(
     that has not changed after as long again.
     """
     is_left = kind is volumes.CopyKind.BACKUP and volume['status'] != 'backing-up'
-
-    def make() -> None:
-        if is_left:
-            volumes.disown_copy(context.conn, kind, copy.id)
-            return
-        if kind is volumes.CopyKind.BACKUP:
-            _reset_status(context, 'available')
-        volumes.reset_copy(context.service, kind, copy.id)
-
-    repair = RepairStep(
+    repair = _CopyRepair(
         'reset_copy',
         'it is left as it is, and made again.' if is_left else 'its status was reset.',
-        make,
         f'openstack volume {kind} set --state error {copy.id}',
+        kind=kind,
+        copy_id=copy.id,
+        is_left=is_left,
     )
     doing = f'The {kind} {copy.id} has been {copy.status}'
     return wait_or_repair(context, doing, 60 * context.options.lost_copy_minutes, repair)
-
-
-def _reset_status(context: 'StepContext', status: str, **more: str) -> None:
-    argument = {'status': status, **more}
-    volumes.act(context.service, context.resource_id, 'os-reset_status', argument)

@@ -2,7 +2,7 @@
 """Remove old leases from the database, and trusts that no lease needs from Keystone."""
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import ClassVar, Final
 
 from oslo_log import log
@@ -11,7 +11,9 @@ from climate_core import exceptions
 from climate_core.cloud.trusts import Trusts
 from climate_core.db import store
 from climate_core.db import trusts as db_trusts
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
+from climate_core.db.sql import Clock
+from climate_core.delivery.metrics import Metrics
 from climate_core.threads import PeriodicWorker
 
 LOG = log.getLogger(__name__)
@@ -70,14 +72,14 @@ def find_retired_trusts(database: Database) -> Iterator[str]:
 
 
 def delete_retired_trust(
-    database: Database, trusts: Trusts, trust_id: str, refused: Callable[[], None] = lambda: None
+    database: Database, trusts: Trusts, trust_id: str, metrics: Metrics | None = None
 ) -> bool:
     """Delete a trust in Keystone, then its row; a trust that is deleted already is a success.
 
     A deletion that Keystone rejects is logged once, and retried at growing intervals: from 20
     minutes to once a day.
 
-    :param refused: called if Keystone rejects it for the first time
+    :param metrics: count the deletions that Keystone rejects
     :returns: False if a lease needs it by now, or Keystone rejects the deletion
     :raises climate_core.exceptions.Transient: Keystone does not answer; this counts as nothing
     """
@@ -87,7 +89,8 @@ def delete_retired_trust(
         trusts.delete(trust_id)
     except exceptions.Permanent as exc:
         if database.write(db_trusts.count_rejection, trust_id) == 1:
-            refused()
+            if metrics is not None:
+                metrics.trust_refused()
             message = (
                 'Keystone does not let the service delete the trust %s, which no lease needs: %s'
             )

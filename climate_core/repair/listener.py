@@ -22,7 +22,7 @@ import re
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import oslo_messaging as messaging
@@ -32,12 +32,13 @@ from oslo_log import log
 from climate_core.cloud import errors
 from climate_core.concurrency import RateLimit
 from climate_core.conf import cloud
-from climate_core.db import due_events, reservations, store
+from climate_core.db import events, leases, store
 from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.engine.scheduler import Scheduler
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import Evacuable, HostBacked, NotificationSource, ResourcePlugin
 from climate_core.repair import reconciliation
-from climate_core.threads import MessageServer, Worker
+from climate_core.threads import Background, MessageServer, Worker
 
 LOG = log.getLogger(__name__)
 
@@ -81,18 +82,16 @@ class _QueuedCheck(NamedTuple):
 class NotifiedChecks(Worker):
     """Check resources of one type that a lease holds.
 
-    :param nudge: called when something was written that the engine should look at
+    :param scheduler: of the engine, which is nudged when something was written
     """
 
     name = 'checks'
 
-    def __init__(
-        self, database: Database, plugin: ResourcePlugin, nudge: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, database: Database, plugin: ResourcePlugin, scheduler: Worker) -> None:
         super().__init__(_PERIOD_SECONDS)
         self._database = database
         self._plugin = plugin
-        self._nudge_engine = nudge
+        self._scheduler = scheduler
         self._limit = RateLimit(_MAX_CHECKS, _PERIOD_SECONDS)
         self._lock = threading.Lock()
         self._waiting: dict[_CheckKey, _QueuedCheck] = {}
@@ -152,7 +151,7 @@ class NotifiedChecks(Worker):
         changed: set[str] = set()
         try:
             held = self._database.read(
-                reservations.find_holders, self._plugin.resource_type, sorted(checked)
+                leases.find_holding_reservations, self._plugin.resource_type, sorted(checked)
             )
             changed = self._record(is_move, held) if held else set()
         except _CHECK_ERRORS as exc:
@@ -178,7 +177,7 @@ class NotifiedChecks(Worker):
             if mark(self._database, lease_id, by_reservation):
                 reason = ' '.join(sorted(set(by_reservation.values())))
                 LOG.warning('Lease %s: %s', lease_id, reason)
-                self._nudge_engine()
+                self._scheduler.nudge()
         return {reservation.resource_id for reservation, _ in found}
 
 
@@ -186,8 +185,8 @@ class NotificationEndpoint:
     """Receive the notifications about one type of resource.
 
     :param checks: checks what may have happened to a resource of a lease
-    :param early_looks: finds the event that the engine should look at before its time
-    :param poll_early: called with that event
+    :param early_polls: finds the event that the engine should poll before its time
+    :param scheduler: of the engine, which polls that event
     """
 
     def __init__(
@@ -195,8 +194,8 @@ class NotificationEndpoint:
         source: NotificationSource,
         resource_type: str,
         checks: NotifiedChecks,
-        early_looks: due_events.EarlyPolls,
-        poll_early: Callable[[due_events.DueEvent], None],
+        early_polls: events.EarlyPolls,
+        scheduler: Scheduler,
     ) -> None:
         types = '|'.join(map(re.escape, sorted({*source.lost, *source.moved, *source.done})))
         self.filter_rule = messaging.NotificationFilter(
@@ -204,8 +203,8 @@ class NotificationEndpoint:
         )
         self._source, self._resource_type = source, resource_type
         self._checks = checks
-        self._early_looks = early_looks
-        self._look_early = poll_early
+        self._early_polls = early_polls
+        self._scheduler = scheduler
         self._limit = RateLimit(_MAX_EARLY_POLLS, _PERIOD_SECONDS)
 
     def info(
@@ -226,29 +225,31 @@ class NotificationEndpoint:
             if (is_move or kind in source.lost) and self._checks.request(resource_id, is_move):
                 return
             if kind in source.done:
-                self._look(resource_id)
+                self._poll_early(resource_id)
         except _DATABASE_ERRORS as exc:
             LOG.warning('%s of %s was not taken in: %s', event_type, resource_id, exc)
 
     #: cinder-scheduler notifies with this priority that a volume has no backend.
     error = info
 
-    def _look(self, resource_id: str) -> None:
-        due = self._early_looks.find(self._resource_type, resource_id)
+    def _poll_early(self, resource_id: str) -> None:
+        due = self._early_polls.find(self._resource_type, resource_id)
         if due is not None and self._limit.take(resource_id):
-            self._look_early(due)
+            self._scheduler.poll_early(due)
 
 
 class ComputeEndpoint:
     """Check the hosts of the pools when Nova notifies of a nova-compute.
 
-    :param look: called for each of them; it need not be one of a pool
+    :param workers: those that poll on such a change are nudged, also for a host of no pool
     """
 
     filter_rule = messaging.NotificationFilter(event_type=r'^service\.(create|update|delete)$')
 
-    def __init__(self, look: Callable[[], None]) -> None:
-        self._look = look
+    def __init__(self, workers: Iterable[Background]) -> None:
+        self._workers = [
+            each for each in workers if isinstance(each, Worker) and each.polls_on_compute_change
+        ]
 
     def info(
         self,
@@ -261,7 +262,8 @@ class ComputeEndpoint:
         service = _payload_data(payload)
         if service.get('binary') == 'nova-compute':
             LOG.info('%s of nova-compute on %.255r', event_type, service.get('host'))
-            self._look()
+            for worker in self._workers:
+                worker.nudge()
 
 
 def _payload_data(payload: Any) -> Mapping[str, Any]:
@@ -274,16 +276,16 @@ def create_listeners(
     conf: cfg.ConfigOpts,
     plugins: Mapping[str, ResourcePlugin],
     checks: Mapping[str, NotifiedChecks],
-    early_polls: due_events.EarlyPolls,
-    poll_early: Callable[[due_events.DueEvent], None],
-    check_hosts: Callable[[], None],
+    early_polls: events.EarlyPolls,
+    scheduler: Scheduler,
+    workers: Sequence[Background],
 ) -> list[MessageServer]:
     """Create the listeners for these plugins; they receive nothing before their ``start``.
 
     :param checks: resource type -> what checks its resources
     :param early_polls: finds an event that the engine should poll before its time
-    :param poll_early: called with that event
-    :param check_hosts: called when something has happened to a nova-compute
+    :param scheduler: of the engine, which polls that event
+    :param workers: those of the packages, which may poll when a nova-compute changes
     :returns: none for what is turned off
     """
     endpoints: dict[str, list[NotificationEndpoint | ComputeEndpoint]] = defaultdict(list)
@@ -291,10 +293,10 @@ def create_listeners(
         source = plugins[resource_type].notifications
         if source is not None:
             endpoints[source.group].append(
-                NotificationEndpoint(source, resource_type, checked, early_polls, poll_early)
+                NotificationEndpoint(source, resource_type, checked, early_polls, scheduler)
             )
     if any(isinstance(plugin, HostBacked) for plugin in plugins.values()):
-        endpoints[cloud.NOVA_NOTIFICATIONS.GROUP].append(ComputeEndpoint(check_hosts))
+        endpoints[cloud.NOVA_NOTIFICATIONS.GROUP].append(ComputeEndpoint(workers))
     return [
         _listener(conf, group, endpoint)
         for group, endpoint in endpoints.items()

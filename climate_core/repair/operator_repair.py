@@ -15,7 +15,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import history, leases, monitoring, reservations, sql, store
+from climate_core.db import leases, monitoring, sql, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import Database
 from climate_core.db.monitoring import Stuck, StuckKind
@@ -207,7 +207,7 @@ class OperatorRepair:
 
     def _discard(self, plugin: LeaseManaged, resource_id: str) -> None:
         """Check again before something is deleted for good."""
-        if not self._database.read(reservations.find_unheld, plugin.resource_type, [resource_id]):
+        if not self._database.read(leases.find_unheld, plugin.resource_type, [resource_id]):
             raise exceptions.Permanent('A lease holds it by now.')
         plugin.discard(resource_id)
 
@@ -261,7 +261,7 @@ def note_repair(
     """Add a repair to the history, unless the change of the lease has added it."""
     if describe_change(before, after, cause, now) is None:
         repair = HistoryEntry(after.id, now, cause.action, DONE, reason, cause.user_id, None, {})
-        history.add(session, repair)
+        store.add_history(session, repair)
 
 
 def _repair_finding(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.Lease:

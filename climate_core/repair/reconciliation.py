@@ -24,9 +24,10 @@ from sqlalchemy import orm
 from climate_common import lanes
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import leases, reservations, sql, store
+from climate_core.db import leases, sql, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.delivery.metrics import Metrics
 from climate_core.lease import resources, states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import REPORTED, Reservation
@@ -40,7 +41,7 @@ from climate_core.plugins.base import (
     ResourcePlugin,
 )
 from climate_core.repair import cleanup
-from climate_core.threads import PeriodicWorker
+from climate_core.threads import PeriodicWorker, Worker
 
 _LOST_CAUSE = Cause('resource.lost')
 #: A service has reported wrong amounts.
@@ -103,13 +104,13 @@ def can_be_lost(session: orm.Session, resource_type: str, resource_id: str) -> b
     """Return whether :func:`mark_lost` would record the deletion of a resource."""
     return any(
         filter_lost(session, each.lease_id, [each.id])
-        for each in reservations.find_holders(session, resource_type, [resource_id])
+        for each in leases.find_holding_reservations(session, resource_type, [resource_id])
     )
 
 
 def can_be_moved(session: orm.Session, resource_type: str, resource_id: str) -> bool:
     """Return whether :func:`mark_moved` would record the change of a resource."""
-    held = reservations.find_holders(session, resource_type, [resource_id])
+    held = leases.find_holding_reservations(session, resource_type, [resource_id])
     return any(not each.resources_changed for each in held)
 
 
@@ -134,11 +135,13 @@ def _settle_right(session: orm.Session, right: Sequence[Reservation]) -> None:
     # Without their contents: a lease may have many reservations.
     leases.lock_all(session, {each.lease_id for each in right}, ())
     amounts = {each.id: each.amounts for each in right}
-    held = reservations.find_holders(
+    held = leases.find_holding_reservations(
         session, right[0].resource_type, [each.resource_id for each in right]
     )
     as_read = [r for r in held if REPORTED in r.params and r.amounts == amounts.get(r.id)]
-    reservations.update(session, [(each, _without_report(each, each.amounts)) for each in as_read])
+    store.update_reservations(
+        session, [(each, _without_report(each, each.amounts)) for each in as_read]
+    )
 
 
 def _correct(session: orm.Session, reported: Reservation, amounts: Mapping[str, int]) -> bool:
@@ -187,8 +190,8 @@ _LOGGED_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale, *D
 class Reconciler(PeriodicWorker):
     """Reconcile the leases with the cloud, in a dedicated thread.
 
-    :param nudge: called when something was written that the engine should look at
-    :param trust_refused: called for each trust that Keystone does not let the service delete
+    :param scheduler: of the engine, which is nudged when something was written
+    :param metrics: count the trusts that Keystone does not let the service delete
     """
 
     name = 'reconcile'
@@ -199,16 +202,16 @@ class Reconciler(PeriodicWorker):
         database: Database,
         plugins: Mapping[str, ResourcePlugin],
         trusts: Trusts,
-        nudge: Callable[[], None] = lambda: None,
-        trust_refused: Callable[[], None] = lambda: None,
+        scheduler: Worker | None = None,
+        metrics: Metrics | None = None,
     ) -> None:
         super().__init__(conf.reconcile.interval, _FIRST_SECONDS)
         self._conf = conf
         self._database = database
         self._plugins = plugins
         self._trusts = trusts
-        self._nudge = nudge
-        self._trust_refused = trust_refused
+        self._scheduler = scheduler
+        self._metrics = metrics
         #: Resources that are in the log already; no decision depends on it.
         self._reported: set[str] = set()
         #: Type of resource -> the marks that this process has set, by the ids of servers.
@@ -225,17 +228,17 @@ class Reconciler(PeriodicWorker):
                 if self.stopping:
                     return
                 if isinstance(plugin, step.capability):
-                    self._try(step.what, step.function, self, plugin)
-        self._try('trusts that no lease needs', self._delete_retired)
+                    with _log_errors(step.what):
+                        step.function(self, plugin)
+        with _log_errors('trusts that no lease needs'):
+            self._delete_retired()
         if self._conf.cloud.sweep_trusts:
-            self._try('trusts without a lease', self._sweep_trusts)
+            with _log_errors('trusts without a lease'):
+                self._sweep_trusts()
 
-    @staticmethod
-    def _try(what: str, function: Callable[..., object], *args: object) -> None:
-        try:
-            function(*args)
-        except _LOGGED_ERRORS as exc:
-            LOG.warning('Looking for %s failed, the next comparison tries again: %s', what, exc)
+    def _nudge(self) -> None:
+        if self._scheduler is not None:
+            self._scheduler.nudge()
 
     def record_lost(self, plugin: ResourcePlugin) -> None:
         """Record the resources of a type that are gone."""
@@ -271,8 +274,10 @@ class Reconciler(PeriodicWorker):
     def _delete_retired(self) -> None:
         for trust_id in cleanup.find_retired_trusts(self._database):
             if not self.stopping:
-                args = self._database, self._trusts, trust_id, self._trust_refused
-                self._try('trusts to delete', cleanup.delete_retired_trust, *args)
+                with _log_errors('trusts to delete'):
+                    cleanup.delete_retired_trust(
+                        self._database, self._trusts, trust_id, self._metrics
+                    )
 
     def _sweep_trusts(self) -> None:
         mine = set(self._trusts.list_own())
@@ -283,11 +288,17 @@ class Reconciler(PeriodicWorker):
             return
         for trust_id in old:
             if not self.stopping:
-                self._try('trusts to delete', self._delete_trust, trust_id)
+                with _log_errors('trusts to delete'):
+                    self._trusts.delete(trust_id)
+                    LOG.warning('Deleted the trust %s, which no lease has', trust_id)
 
-    def _delete_trust(self, trust_id: str) -> None:
-        self._trusts.delete(trust_id)
-        LOG.warning('Deleted the trust %s, which no lease has', trust_id)
+
+@contextlib.contextmanager
+def _log_errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except _LOGGED_ERRORS as exc:
+        LOG.warning('Looking for %s failed, the next comparison tries again: %s', what, exc)
 
 
 class _Step(NamedTuple):
@@ -337,13 +348,11 @@ def find_orphans(database: Database, plugin: LeaseManaged) -> Iterator[str]:
     """
     waiting = iter(plugin.list_unleased())
     while chunk := list(islice(waiting, _CHUNK_SIZE)):
-        yield from sorted(database.read(reservations.find_unheld, plugin.resource_type, chunk))
+        yield from sorted(database.read(leases.find_unheld, plugin.resource_type, chunk))
     made = iter(plugin.list_made())
     while part := list(islice(made, _CHUNK_SIZE)):
         reservation_ids = {(resource.reservation_id, resource.is_ours) for resource in part}
-        left = database.read(
-            reservations.find_unheld_created, plugin.resource_type, reservation_ids
-        )
+        left = database.read(leases.find_unheld_created, plugin.resource_type, reservation_ids)
         yield from sorted(
             resource.resource_id for resource in part if resource.reservation_id in left
         )
@@ -379,9 +388,7 @@ def _read_held_pages(
     database: Database, resource_type: str, lease_id: str | None
 ) -> Iterator[Sequence[Reservation]]:
     after = ''
-    while page := database.read(
-        reservations.read_held_page, resource_type, after, _HELD_PAGE_SIZE
-    ):
+    while page := database.read(leases.read_held_page, resource_type, after, _HELD_PAGE_SIZE):
         yield [r for r in page if lease_id in (None, r.lease_id)]
         after = page[-1].id
 
@@ -402,7 +409,7 @@ def verify_reported(database: Database, plugin: Reported) -> Iterator[str]:
     """
     after = ''
     while page := database.read(
-        reservations.read_reported_page, plugin.resource_type, after, _REPORTED_PAGE_SIZE
+        leases.read_reported_page, plugin.resource_type, after, _REPORTED_PAGE_SIZE
     ):
         yield from _verify_page(
             database,
@@ -416,7 +423,7 @@ def _verify_page(
     database: Database, plugin: Reported, page: Sequence[Reservation]
 ) -> Iterator[str]:
     """Verify reservations; yield what was wrong."""
-    holders = database.read(leases.find_holders, [reservation.key for reservation in page])
+    holders = database.read(leases.find_holding_leases, [reservation.key for reservation in page])
     read = []
     for held in page:
         lease = holders.get(held.key)
@@ -461,13 +468,11 @@ def undo_locks(database: Database, plugin: Lockable) -> Iterator[str]:
     locked = iter(plugin.list_locked())
     while chunk := list(islice(locked, _CHUNK_SIZE)):
         for resource_id in sorted(
-            database.read(reservations.find_released, plugin.resource_type, chunk)
+            database.read(leases.find_released, plugin.resource_type, chunk)
         ):
             plugin.unlock(resource_id)
             yield resource_id
-        for resource_id in sorted(
-            database.read(reservations.find_in_use, plugin.resource_type, chunk)
-        ):
+        for resource_id in sorted(database.read(leases.find_in_use, plugin.resource_type, chunk)):
             if plugin.unlock(resource_id, may_sleep=False):
                 yield resource_id
 
@@ -515,7 +520,7 @@ def update_marks(
 def _open_reservations(database: Database, resource_type: str) -> Iterator[Reservation]:
     """Yield the active reservations of a type with open matching."""
     after = ''
-    while page := database.read(reservations.read_held_page, resource_type, after):
+    while page := database.read(leases.read_held_page, resource_type, after):
         for reservation in page:
             is_active = reservation.status == states.ReservationStatus.ACTIVE
             if is_active and reservation.params.get('matching') == lanes.OPEN:

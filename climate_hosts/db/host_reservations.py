@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import allocations, sql, tables
+from climate_core.db import calendar, sql, tables
 from climate_core.lease import states
 from climate_hosts import hosts
 from climate_hosts.db.tables import HOSTS
@@ -100,7 +100,7 @@ def _list_reserved(session: orm.Session, *where: sa.ColumnElement[bool]) -> list
             _RESERVATION.c.lease_id,
             _LEASE.c.status,
             _ALLOCATION.c.start,
-            allocations.is_released().label('released'),
+            calendar.is_released().label('released'),
         )
         .join_from(_ALLOCATION, _RESERVATION, _ALLOCATION.c.reservation_id == _RESERVATION.c.id)
         .join(_LEASE, _RESERVATION.c.lease_id == _LEASE.c.id)
@@ -225,7 +225,7 @@ def list_unneeded(session: orm.Session, host_id: int | None = None) -> list[Unne
         _ALLOCATION.c.unit_id == _HOST.c.unit_id,
         _ALLOCATION.c.reservation_id == _RESERVATION.c.id,
         _RESERVATION.c.status.in_(_LIVE),
-        sa.not_(allocations.is_released()),
+        sa.not_(calendar.is_released()),
     )
     is_needed = sa.exists().where(
         _LEASE.c.id == _HOST.c.emptied_for, _LEASE.c.status == states.LeaseStatus.IN_PROGRESS

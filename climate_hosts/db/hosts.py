@@ -10,7 +10,7 @@ from sqlalchemy import orm
 
 from climate_common import words
 from climate_core import exceptions
-from climate_core.db import calendar, rows, sql
+from climate_core.db import calendar, sql
 from climate_core.db.engine import Stale, signal
 from climate_core.db.registered_units import UnitTable
 from climate_core.db.tables import UNITS
@@ -95,7 +95,7 @@ def _lock_pool(session: orm.Session, pool: str) -> sa.Row[Any]:
     if row is not None:
         return row
     try:
-        rows.insert(session, _POOL, [{'name': pool, 'access': None, 'generation': 0}])
+        sql.insert(session, _POOL, [{'name': pool, 'access': None, 'generation': 0}])
     except db_exc.DBDuplicateEntry as exc:
         raise Stale(f'pool {pool}') from exc
     return session.execute(query).one()
@@ -121,10 +121,10 @@ def set_pool_access(
         )
     signal(session, calendar.FREED)
     changed = {'access': value, 'generation': present + 1}
-    rows.change(session, sa.update(_POOL).where(_POOL.c.name == pool).values(changed))
+    sql.change(session, sa.update(_POOL).where(_POOL.c.name == pool).values(changed))
     counted = {'generation': UNITS.c.generation + 1, 'changed_at': sql.now(session)}
     units = sa.update(UNITS).where(UNITS.c.pool == pool, UNITS.c.kind == hosts.KIND)
-    rows.change(session, units.values(access=value, **counted))
+    sql.change(session, units.values(access=value, **counted))
 
 
 def delete_pool(session: orm.Session, name: str) -> None:
@@ -142,7 +142,7 @@ def delete_pool(session: orm.Session, name: str) -> None:
             f'Pool {name} has {words.counted(found.hosts, "host")}: put all into another pool, or '
             'take them out.'
         )
-    rows.change(session, sa.delete(_POOL).where(_POOL.c.name == name))
+    sql.change(session, sa.delete(_POOL).where(_POOL.c.name == name))
 
 
 def list_pools(session: orm.Session) -> list[hosts.Pool]:

@@ -24,7 +24,8 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.cloud import Cloud, errors
 from climate_core.cloud.connections import Connection
-from climate_core.db.engine import Clock, Database
+from climate_core.db.engine import Database
+from climate_core.db.sql import Clock
 from climate_core.lease import limits, model
 from climate_core.lease.events import queue
 from climate_core.operations.allocation import count_shortage

@@ -23,7 +23,7 @@ from climate_core.calendar.model import Access
 from climate_core.cloud import Cloud, errors
 from climate_core.cloud.connections import Connection
 from climate_core.context import RequestContext
-from climate_core.db import allocations
+from climate_core.db import registered_units
 from climate_core.db.engine import Database
 from climate_core.operations.remote import remote
 from climate_hosts import hosts, lane_providers, nova, placement, policies
@@ -294,7 +294,7 @@ def _mark_leaving(session: orm.Session, host_id: int) -> hosts.Host:
     host = db.HOSTS.get(session, host_id, lock=True)
     hosts.check_not_evacuating(host)
     hosts.check_awake(host)
-    promised = allocations.find_last_allocation(session, host_id)
+    promised = registered_units.find_last_allocation(session, host_id)
     if promised is not None:
         count, end = promised
         raise exceptions.HostInUse(

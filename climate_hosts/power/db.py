@@ -10,7 +10,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import allocations, rows, sql, tables
+from climate_core.db import calendar, sql, tables
 from climate_core.db.sql import microseconds
 from climate_core.db.usage import Span
 from climate_hosts.db.tables import HOST_SLEEPS, HOSTS
@@ -28,7 +28,7 @@ _NEED = (
     .where(
         _ALLOCATION.c.unit_id == _UNIT.c.id,
         _RESERVATION.c.hold == 1,
-        sa.not_(allocations.is_released()),
+        sa.not_(calendar.is_released()),
     )
     .scalar_subquery()
 )
@@ -87,13 +87,13 @@ def read_need(session: orm.Session, host_id: int) -> datetime.datetime | None:
 def begin_sleep(session: orm.Session, host: Host, now: datetime.datetime) -> None:
     """Record that a host is off from now on."""
     new = {'unit_id': host.id, 'hypervisor_hostname': host.hypervisor_hostname, 'start': now}
-    rows.insert(session, _SLEEP, [new])
+    sql.insert(session, _SLEEP, [new])
 
 
 def end_sleep(session: orm.Session, host_id: int, now: datetime.datetime) -> None:
     """Record that a host is powered on, if it was off."""
     mine = sa.and_(_SLEEP.c.unit_id == host_id, _SLEEP.c.end.is_(None))
-    rows.change(session, sa.update(_SLEEP).where(mine).values(end=now))
+    sql.change(session, sa.update(_SLEEP).where(mine).values(end=now))
 
 
 def has_slept_until(session: orm.Session, host_id: int, end: datetime.datetime) -> bool:

@@ -30,7 +30,7 @@ from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.cloud import Cloud, errors, servers
 from climate_core.db import calendar as db_calendar
-from climate_core.db import due_events, leases, sql, store
+from climate_core.db import events, leases, sql, store
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected, signal
 from climate_core.lease import model, resources, states
 from climate_core.lease.history import Cause
@@ -331,7 +331,7 @@ class HostWatch(PeriodicWorker):
         if change.lease == lease:
             return None
         store.save(session, lease, change, now, _CAUSE)
-        signal(session, due_events.DUE)
+        signal(session, events.DUE)
         return change.notifications.get('lease.update')
 
     def _replacement(

@@ -26,7 +26,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import Demand, Unit
-from climate_core.db import capacity, rows, sql, tables
+from climate_core.db import sql, tables, timeline
 from climate_core.db.engine import Database
 from tests.support.databases import run_mariadb, run_postgresql
 from tests.support.plans import plans
@@ -79,7 +79,7 @@ def _seed(
     session: orm.Session, start: datetime.datetime, units: int, promises: int, shares: bool
 ) -> None:
     now = sql.read_time(session) - HOUR
-    rows.insert(session, UNIT, [make_unit(number, promises, now) for number in range(units)])
+    sql.insert(session, UNIT, [make_unit(number, promises, now) for number in range(units)])
     seed_promises(session, start, promises, shares)
 
 
@@ -97,8 +97,8 @@ def seed_promises(
             begin = start + (number * PERIOD + group) * HOUR
             leases.append(make_lease(made, begin, number + first))
             reservations.append(make_reservation(made, str(group)))
-    rows.insert(session, LEASE, leases)
-    rows.insert(session, RESERVATION, reservations)
+    sql.insert(session, LEASE, leases)
+    sql.insert(session, RESERVATION, reservations)
     promise(session, _group(), PIECE if shares else None)
 
 
@@ -268,8 +268,8 @@ class Bench:
 
         def write(session: orm.Session) -> None:
             made = uuidutils.generate_uuid()
-            rows.insert(session, LEASE, [make_lease(made, self._start, 0)])
-            rows.insert(session, RESERVATION, [make_reservation(made, made)])
+            sql.insert(session, LEASE, [make_lease(made, self._start, 0)])
+            sql.insert(session, RESERVATION, [make_reservation(made, made)])
             begin = self._start - 20 * HOUR + next(self._turns) * HOUR / 12
             end = begin + HOUR / 12
             transaction = self._calendar.transaction(session)
@@ -284,19 +284,19 @@ class Bench:
 
     def week(self) -> None:
         """Read what there is and what is promised in the last week of all promises."""
-        self._database.read(capacity.read_capacity, self._last_week())
+        self._database.read(timeline.read_capacity, self._last_week())
 
     def plan(self) -> str:
         """Return the part of the plan for that which reads promises."""
         with self._database.engine.begin() as connection:
             is_mysql = connection.dialect.name == 'mysql'
             connection.exec_driver_sql('ANALYZE TABLE allocations' if is_mysql else 'ANALYZE')
-        (text,) = plans(self._database, capacity.read_capacity, self._last_week(), settings=())
+        (text,) = plans(self._database, timeline.read_capacity, self._last_week(), settings=())
         return next((line.strip() for line in text.split('\n') if TIMES in line), 'a scan')
 
-    def _last_week(self) -> capacity.CapacityQuery:
+    def _last_week(self) -> timeline.CapacityQuery:
         end = self._start + self._promises * PERIOD * HOUR
-        return capacity.CapacityQuery(
+        return timeline.CapacityQuery(
             since=end - 7 * 24 * HOUR, until=end, project_id='project', limit=50_000
         )
 

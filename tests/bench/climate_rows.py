@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from climate_core.db import events, reservations, store, tables
+from climate_core.db import store, tables
 from climate_core.lease import model, states
 from climate_core.lease.history import Cause, describe_change
 from tests.bench.cloud import PROJECT_ID, USER
@@ -101,9 +101,13 @@ def _copied(name: str, mark: str) -> str:
 
 def _insert(connection: sa.Connection, batch: list[model.Lease]) -> None:
     rows = {
-        tables.LEASES: [store.to_row(each) for each in batch],
-        tables.RESERVATIONS: [reservations.to_row(r) for each in batch for r in each.reservations],
-        tables.EVENTS: [row for each in batch for row in events.build_rows(each, each.events)],
+        tables.LEASES: [store.build_lease_row(each) for each in batch],
+        tables.RESERVATIONS: [
+            store.build_reservation_row(r) for each in batch for r in each.reservations
+        ],
+        tables.EVENTS: [
+            row for each in batch for row in store.build_event_rows(each, each.events)
+        ],
         tables.HISTORY: [row for each in batch for row in _history(each)],
     }
     for table, values in rows.items():

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from oslo_utils import uuidutils
 from sqlalchemy import orm
 
-from climate_core.db import rows, sql, tables
+from climate_core.db import sql, tables
 from climate_hosts.db import tables as host_tables
 from tests.bench import calendar
 
@@ -38,8 +38,8 @@ def seed(url: str, count: int, project_id: str) -> str:
         blocks = max(1, count // ROUNDS)
         pairs = [_pair(number, blocks, start, project_id) for number in range(count)]
         pairs += [_waiting(number, start) for number in range(count)]
-        rows.insert(session, LEASE, [lease for lease, _ in pairs])
-        rows.insert(session, RESERVATION, [reservation for _, reservation in pairs])
+        sql.insert(session, LEASE, [lease for lease, _ in pairs])
+        sql.insert(session, RESERVATION, [reservation for _, reservation in pairs])
         calendar.promise(session, sa.cast(UNIT.c.id % blocks, sa.String(10)))
         values = {'generation': FIRST + ROUNDS, 'changed_at': sql.now(session)}
         session.execute(sa.update(UNIT).values(values))

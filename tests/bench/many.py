@@ -25,7 +25,7 @@ from sqlalchemy import orm
 from climate_core import conf as configuration
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import due_events, leases, store
+from climate_core.db import events, leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
@@ -127,7 +127,7 @@ class Measurement:
         self._note('show', name, self._get(lambda n: f'/v1/leases/{ids[n]}'))
         for kind, path in self._side.pages().items():
             self._note(f'page of 100, {kind}', name, self._get(functools.partial(_always, path)))
-        upcoming = functools.partial(self.database.read, due_events.read_due, WINDOW)
+        upcoming = functools.partial(self.database.read, events.read_due, WINDOW)
         self._note('what is due', name, self._here(upcoming, TIMES))
         trusts = functools.partial(self.database.read, db_trusts.find_unneeded)
         self._note('trusts without a lease', name, self._here(trusts, TIMES))
@@ -211,7 +211,7 @@ def purge(found: Measurement, side: Climate) -> None:
     others = [
         Beside('create', create),
         Beside('change of another lease', functools.partial(database.write, change)),
-        Beside('what is due', functools.partial(database.read, due_events.read_due, WINDOW)),
+        Beside('what is due', functools.partial(database.read, events.read_due, WINDOW)),
     ]
     before = found.probe.counters()[0]
     with contextlib.ExitStack() as running:

@@ -29,7 +29,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import Demand
-from climate_core.db import rows, sql, tables
+from climate_core.db import sql, tables
 from climate_core.db.engine import Database
 from climate_networks import db
 from climate_networks.plugins.floatingips import FloatingIpPlugin
@@ -139,8 +139,8 @@ def _create(
     proposed: Collection[int],
 ) -> None:
     (made,) = (each.reservation_id for each in wanted)
-    rows.insert(session, LEASE, [calendar.make_lease(made, begin, 0)])
-    rows.insert(session, RESERVATION, [calendar.make_reservation(made, made)])
+    sql.insert(session, LEASE, [calendar.make_lease(made, begin, 0)])
+    sql.insert(session, RESERVATION, [calendar.make_reservation(made, made)])
     own.allocate(own.transaction(session), wanted, begin, end, proposed=proposed)
 
 

@@ -10,7 +10,7 @@ from climate_core.api import reservations as reservation_schemas
 from climate_core.api import validation
 from climate_core.cloud import placement
 from climate_core.context import RequestContext
-from climate_core.db import reservations
+from climate_core.db import store
 from climate_core.lease import model
 from climate_core.plugins.base import Done, PollAgain
 from climate_hosts import lane_providers
@@ -123,7 +123,7 @@ class LaneWorld:
         """Have the next call know what the last one gave back."""
         _, reservation = self.read(lease)
         kept = dataclasses.replace(reservation, progress=progress)
-        self.engine.database.write(reservations.update, [(reservation, kept)])
+        self.engine.database.write(store.update_reservations, [(reservation, kept)])
 
     def end(self, lease: model.Lease) -> PollAgain | None:
         return self.plugin.end(*self.read(lease))

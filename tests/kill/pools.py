@@ -8,7 +8,7 @@ from climate_core.calendar.calendar import Calendar
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.db import sql, tables
-from climate_core.db.engine import Clock
+from climate_core.db.sql import Clock
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
 from climate_core.plugins import loading

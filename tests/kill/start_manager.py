@@ -26,7 +26,8 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.cmd import manager
 from climate_core.context import RequestContext
-from climate_core.db.engine import Clock, Database
+from climate_core.db.engine import Database
+from climate_core.db.sql import Clock
 from climate_core.delivery import webhooks
 from climate_core.engine import start_preparation
 from climate_core.operations import shrink

@@ -5,8 +5,8 @@ import uuid
 
 import pytest
 
-from climate_core.db import history
 from climate_core.db import leases as db
+from climate_core.db import listing
 from tests.kill.deaths import check_told_once_each
 
 COUNT = 5
@@ -35,7 +35,7 @@ def present(stage, asked):
     for lease in there:
         assert len(lease.reservations) == 1
         assert {each.event_type for each in lease.events} >= {'start_lease', 'end_lease'}
-        assert len(stage.database.read(history.page, lease.id)[0]) == 1
+        assert len(stage.database.read(listing.read_history_page, lease.id)[0]) == 1
     return there
 
 

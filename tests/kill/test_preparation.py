@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import history, sql, tables
+from climate_core.db import listing, sql, tables
 from climate_core.lease.events.start import START_FAILED, START_WARNING
 from tests.kill.deaths import OUTBOX
 from tests.support.fakes import leases
@@ -55,6 +55,6 @@ def test_killed_telling_of_a_refused_trust_tells_it_once(stage, kill):
     stage.until(lambda: stage.told(START_FAILED))
     # A manager that is killed may have sent what it has not deleted: that is the same one again.
     assert len({payload['event_id'] for payload in stage.told(START_WARNING)}) == 1
-    entries = [each for _, each in stage.database.read(history.page, lease.id)[0]]
+    entries = [each for _, each in stage.database.read(listing.read_history_page, lease.id)[0]]
     assert [each.action for each in entries].count('trust.refused') == 1
     assert stage.cloud.effects().get(server, []) == []

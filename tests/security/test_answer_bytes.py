@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 from pymysql.connections import Connection
 
-from climate_core.db import history, reservations, rows, store, tables
+from climate_core.db import sql, store, tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.lease.history import HistoryEntry
@@ -43,7 +43,7 @@ class Stage(NamedTuple):
             ]
             new = samples.lease(*held, lease_id=lease_id, start=start, now=now, **fields)
             self.database.write(store.insert_leases, [new])
-            self.database.write(reservations.insert, held)
+            self.database.write(store.insert_reservations, held)
             ids.append(lease_id)
         if params is not None:
             changed = sa.update(tables.RESERVATIONS).values(params=params)
@@ -76,7 +76,7 @@ def read_pages(stage: Stage, path: str, name: str) -> list[list[Any]]:
     while path:
         with bounded(CPU_SECONDS, MEBIBYTES):
             response = stage.get(path)
-            assert len(response.body) < rows.MAX_PAGE_BYTES + 4 * MIB
+            assert len(response.body) < sql.MAX_PAGE_BYTES + 4 * MIB
         body = response.json
         pages.append([each['id'] for each in body[name]])
         path = body[f'{name}_links'][0]['href'] if f'{name}_links' in body else ''
@@ -97,7 +97,7 @@ def test_page_of_leases_ends_before_too_many_reservations(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What they store is two bytes each, what is shown of them is not."""
-    monkeypatch.setattr(rows, 'MAX_PAGE_BYTES', 2 * MIB)
+    monkeypatch.setattr(sql, 'MAX_PAGE_BYTES', 2 * MIB)
     ids = stage.create(30, each=200)
     pages = read_pages(stage, '/v1/leases?sort=id', 'leases')
     assert len(pages) > 1
@@ -107,7 +107,7 @@ def test_page_of_leases_ends_before_too_many_reservations(
 def test_connection_that_dies_in_a_page_is_an_outage(
     tmp_path: pathlib.Path, new_database: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, 'MAX_PAGE_BYTES', 64 * MIB)
+    monkeypatch.setattr(sql, 'MAX_PAGE_BYTES', 64 * MIB)
     real, killed = Connection._read_packet, []
 
     def read_packet(connection: Any, *args: Any) -> Any:
@@ -129,7 +129,7 @@ def test_connection_that_dies_in_a_page_is_an_outage(
 
 
 def test_page_has_one_lease_at_least(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, 'MAX_PAGE_BYTES', 0)
+    monkeypatch.setattr(sql, 'MAX_PAGE_BYTES', 0)
     ids = stage.create(3)
     assert read_pages(stage, '/v1/leases?sort=id&limit=2', 'leases') == [[each] for each in ids]
 
@@ -148,7 +148,7 @@ def test_page_of_a_history_ends_before_too_many_bytes(stage: Stage, sort: str) -
     changes = {'reservations': {'a': {'params': [{'text': TEXTS['plain']}, {}]}}}
     entry = HistoryEntry(lease_id, now, 'lease.update', 'done', None, 'user', None, changes)
     for _ in range(COUNT):
-        stage.database.write(history.add, entry)
+        stage.database.write(store.add_history, entry)
     pages = read_pages(stage, f'/v1/leases/{lease_id}/history?sort={sort}', 'history')
     assert len(pages) > 2
     numbers = [each for page in pages for each in page]

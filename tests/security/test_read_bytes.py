@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_common.resource_types import SERVER, VOLUME
-from climate_core.db import forecast_reads, leases, reservations, tables
+from climate_core.db import forecast_reads, leases, tables
 from climate_core.db import store as db_store
 from climate_core.db.engine import Database
 from climate_core.lease import model, states
@@ -75,7 +75,7 @@ def store(
         lease = samples.lease(lease_id=lease_id, start=start, now=now, kind=kind, status=status)
         made.append(lease)
     database.write(db_store.insert_leases, made)
-    database.write(reservations.insert, held)
+    database.write(db_store.insert_reservations, held)
     return [lease.id for lease in made]
 
 
@@ -107,14 +107,14 @@ def test_forecasts_read_what_they_need(
 def test_changed_reservation_is_read_as_it_is(database: Database) -> None:
     said, read = SPECIFICATIONS[VOLUME]
     store(database, VOLUME, {**NEEDED, 'volume': said})
-    (before, *_) = database.read(reservations.read_held_page, VOLUME, '', 1)
+    (before, *_) = database.read(leases.read_held_page, VOLUME, '', 1)
     after = dataclasses.replace(before, params={**NEEDED, 'volume': {**said, 'size': 5}})
-    database.write(reservations.update, [(before, after)])
+    database.write(db_store.update_reservations, [(before, after)])
     wanted = database.read(forecast_reads.read_planned, VOLUME)
     (one,) = wanted[before.lease_id]
     assert one.params == {**NEEDED, 'volume': {**read, 'size': 5}}
     plain = dataclasses.replace(after, params={'on_end': 'delete'})
-    database.write(reservations.update, [(after, plain)])
+    database.write(db_store.update_reservations, [(after, plain)])
     ((one,),) = [
         held
         for lease_id, held in database.read(forecast_reads.read_planned, VOLUME).items()
@@ -151,13 +151,11 @@ def test_pass_through_the_queue_reads_a_bounded_number_of_bytes(database: Databa
     assert {each.id for each in waiting} == set(ids[-count:])
 
 
-@pytest.mark.parametrize(
-    'read_page', [reservations.read_held_page, reservations.read_reported_page]
-)
+@pytest.mark.parametrize('read_page', [leases.read_held_page, leases.read_reported_page])
 def test_pages_of_the_reconciliation_end_before_too_many_bytes(
     database: Database, monkeypatch: pytest.MonkeyPatch, read_page: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr(reservations, 'MAX_PAGE_BYTES', 4 * 1024 * 1024)
+    monkeypatch.setattr(leases, 'MAX_PAGE_BYTES', 4 * 1024 * 1024)
     store(database, SERVER, {'server': SPECIFICATIONS[SERVER][0], model.REPORTED: {}})
     pages, after = [], ''
     database.read(read_page, 'test:none')

@@ -13,7 +13,7 @@ from climate_core import exceptions, notifications
 from climate_core.api import reservations, validation
 from climate_core.api.schemas import leases as lease_schemas
 from climate_core.cloud import errors, services
-from climate_core.db import history, leases
+from climate_core.db import leases, listing
 from climate_core.lease import request as lease_request
 from climate_core.plugins import provisioned_plugin, server_checks, stack_templates
 from climate_core.plugins.server import ServerPlugin
@@ -165,7 +165,7 @@ def test_history_of_a_change_is_as_long_as_the_change(made: Templated) -> None:
     for on_end in ('stop', 'delete'):
         changes = [{'id': each.id, 'on_end': on_end} for each in held]
         made.operations.update_lease(made.stacks.user(), LEASE, {'reservations': changes})
-    entries = [each for _, each in made.database.read(history.page, LEASE)[0]]
+    entries = [each for _, each in made.database.read(listing.read_history_page, LEASE)[0]]
     assert len(json.dumps(entries[0].changes)) > 500_000
     assert [len(json.dumps(each.changes)) < 3000 for each in entries[1:]] == [True, True]
     params = entries[1].changes['reservations'][held[0].id]['params']

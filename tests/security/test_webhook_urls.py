@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from oslo_config import cfg
 
-from climate_core.db import history, outbox
+from climate_core.db import listing, outbox
 from climate_core.db.engine import Database
 from tests.functional.api import world
 
@@ -80,7 +80,9 @@ def test_history_stores_no_path(application: Any, path: str, database: Database)
     lease_id = path.rpartition('/')[2]
     shown = _ask(application, 'GET', f'{path}/history', None, OWNER, 200)['history']
     assert shown[0]['changes']['webhook'] == [None, ORIGIN]
-    stored = json.dumps([e.changes for _, e in database.read(history.page, lease_id, None, 2)[0]])
+    stored = json.dumps(
+        [e.changes for _, e in database.read(listing.read_history_page, lease_id, None, 2)[0]]
+    )
     assert ORIGIN in stored
     assert 'in-path' not in stored
 

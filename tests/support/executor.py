@@ -2,7 +2,7 @@
 """Work on one event at a time."""
 
 from climate_core import context
-from climate_core.db.due_events import DueEvent
+from climate_core.db.events import DueEvent
 from climate_core.engine import event_steps
 from climate_core.engine.event_steps import CALL_SERVICES, NO_OUTCOME, WorkResult, advance
 from climate_core.engine.executor import EventExecutor

@@ -11,7 +11,7 @@ from sqlalchemy import orm
 
 from climate_core.calendar.model import Demand
 from climate_core.context import RequestContext
-from climate_core.db import rows, tables
+from climate_core.db import sql, tables
 from climate_core.lease import model
 from climate_core.plugins.base import (
     CalendarBacked,
@@ -101,7 +101,7 @@ class Hotel:
             'generation': 0,
             'changed_at': self.world.clock.now(),
         }
-        self.world.database.write(rows.insert, tables.UNITS, [unit] * count)
+        self.world.database.write(sql.insert, tables.UNITS, [unit] * count)
 
     def book(self, name: str, count: int = 1, project: str = 'project1', **values: Any) -> str:
         """Create a lease of two hours from now, of the kind retry."""
@@ -130,7 +130,7 @@ def _repeat(session: orm.Session, lease_id: str, ids: Sequence[str], projects: i
     """Write copies of a lease, each younger than the one before."""
     (lease,) = session.execute(sa.select(tables.LEASES).filter_by(id=lease_id)).mappings()
     age = datetime.timedelta(microseconds=1)
-    rows.insert(
+    sql.insert(
         session,
         tables.LEASES,
         [
@@ -152,4 +152,4 @@ def _repeat(session: orm.Session, lease_id: str, ids: Sequence[str], projects: i
             for row in found
         ]
         if new:
-            rows.insert(session, table, new)
+            sql.insert(session, table, new)

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Sequence
 from concurrent import futures
 
-from climate_core.db.due_events import DueEvent
+from climate_core.db.events import DueEvent
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import Ended
 from climate_core.engine.event_steps import WorkResult

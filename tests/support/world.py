@@ -16,8 +16,9 @@ from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.cloud import errors
 from climate_core.context import RequestContext
-from climate_core.db import due_events, leases, tables
-from climate_core.db.engine import Clock, Database
+from climate_core.db import events, leases, tables
+from climate_core.db.engine import Database
+from climate_core.db.sql import Clock
 from climate_core.db.trusts import TrustScope
 from climate_core.delivery import publisher
 from climate_core.engine.allocation_release import AllocationReleaser
@@ -260,8 +261,8 @@ class World:
         assert found is not None
         return found
 
-    def due(self) -> list[due_events.DueEvent]:
-        now, rows = self.database.read(due_events.read_due, 1000)
+    def due(self) -> list[events.DueEvent]:
+        now, rows = self.database.read(events.read_due, 1000)
         return [] if now is None else [row for row in rows if row.next_at <= now]
 
     def run(self) -> int:

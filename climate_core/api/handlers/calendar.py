@@ -23,7 +23,7 @@ from climate_core.api.request import (
     set_digest_etag,
 )
 from climate_core.api.schemas import calendar as schema
-from climate_core.db import capacity, sql, timeline_rows
+from climate_core.db import sql, timeline
 from climate_core.lease import request as lease_request
 from climate_core.plugins import filters
 
@@ -110,7 +110,7 @@ def _bars(
         raise exceptions.BadRequest(
             'all_projects: must be true, since the token is of no project.', field='all_projects'
         )
-    query = timeline_rows.TimelineQuery(
+    query = timeline.TimelineQuery(
         since=since,
         until=until,
         project_id=None if parameters.get('all_projects') else context.project_id,
@@ -119,11 +119,11 @@ def _bars(
         limit=page_limit(backend, request),
         lease_id=lease_id and lease_id.lower(),
     )
-    rows, more = timeline_rows.read_page(session, query)
+    rows, more = timeline.read_timeline(session, query)
     links = next_links(request, rows[-1].reservation_id) if more else None
     shown = [_bar(row) for row in rows]
     if parameters.get('free_until'):
-        free = timeline_rows.read_free_until(session, rows)
+        free = timeline.read_free_until(session, rows)
         for bar in shown:
             time = free.get(bar['reservation_id'])
             bar['free_until'] = None if time is None else dates.serialize(time)
@@ -141,7 +141,7 @@ def _hosts(
     number = parse_unit_id(marker)
     if number is None:
         raise exceptions.BadRequest('marker: must be the id of a host.', field='marker')
-    rows, more = timeline_rows.read_host_page(
+    rows, more = timeline.read_host_page(
         session, since, until, number, page_limit(backend, request)
     )
     links = next_links(request, str(rows[-1].id)) if more else None
@@ -159,7 +159,7 @@ def _capacity(
     context = request.context
     names = [*dict.fromkeys(request.parameters.get('properties', ()))]
     sees_all = policy.allows(backend.enforcer, context, policies.GET_ALLOCATIONS, {})
-    query = capacity.CapacityQuery(
+    query = timeline.CapacityQuery(
         since=since,
         until=until,
         project_id=context.project_id,
@@ -167,7 +167,7 @@ def _capacity(
         properties=names,
         private=policy.allows(backend.enforcer, context, policies.GET_PRIVATE_PROPERTIES, {}),
     )
-    rows = capacity.read_capacity(session, query)
+    rows = timeline.read_capacity(session, query)
     if rows is None:
         raise exceptions.BadRequest(
             'to: must be earlier, or capacity false: there are too many promises in this time.',
@@ -178,11 +178,11 @@ def _capacity(
     _check_properties(names, units, sees_all)
     promises = [promise for promise in rows[1] if viewer.sees(promise.units.access)]
     span = dates.to_microseconds(since), dates.to_microseconds(until)
-    return [_series(series, names) for series in capacity.build_series(units, promises, *span)]
+    return [_series(series, names) for series in timeline.build_series(units, promises, *span)]
 
 
 def _check_properties(
-    names: Sequence[str], units: Sequence[capacity.EqualUnits], sees_all: bool
+    names: Sequence[str], units: Sequence[timeline.EqualUnits], sees_all: bool
 ) -> None:
     """Reject properties that no host has, or that identify a host.
 
@@ -198,7 +198,7 @@ def _check_properties(
             )
 
 
-def _bar(bar: timeline_rows.TimelineRow) -> dict[str, Any]:
+def _bar(bar: timeline.TimelineRow) -> dict[str, Any]:
     return {
         'lease_id': bar.lease_id,
         'lease_name': bar.name,
@@ -214,7 +214,7 @@ def _bar(bar: timeline_rows.TimelineRow) -> dict[str, Any]:
     }
 
 
-def _host(host: timeline_rows.HostRow) -> dict[str, Any]:
+def _host(host: timeline.HostRow) -> dict[str, Any]:
     return {
         'id': str(host.id),
         'hypervisor_hostname': host.hypervisor_hostname,
@@ -235,7 +235,7 @@ def _host(host: timeline_rows.HostRow) -> dict[str, Any]:
     }
 
 
-def _series(series: capacity.Series, names: Sequence[str]) -> dict[str, Any]:
+def _series(series: timeline.Series, names: Sequence[str]) -> dict[str, Any]:
     pairs = zip(names, series.properties, strict=True)
     by = {name: None if text is None else json.loads(text) for name, text in pairs}
     return {

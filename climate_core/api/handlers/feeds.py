@@ -14,7 +14,7 @@ from climate_core.api import calendar_feed, policy
 from climate_core.api.request import Backend, Request, answer, set_digest_etag
 from climate_core.api.schemas import calendar as schema
 from climate_core.context import RequestContext
-from climate_core.db import feeds, listing, reservations
+from climate_core.db import feeds, leases, listing
 from climate_core.lease import model, views
 
 #: The path of the contents of a feed.
@@ -131,7 +131,7 @@ def _render(backend: Backend, feed: feeds.Feed) -> bytes:
 
 def _leases(
     session: orm.Session, project_id: str
-) -> list[tuple[model.Lease, Sequence[reservations.Count]]]:
+) -> list[tuple[model.Lease, Sequence[leases.ReservationCount]]]:
     query = listing.LeaseQuery(
         project_id=project_id,
         since=-_BACK,
@@ -141,7 +141,7 @@ def _leases(
         parts=(),
     )
     stored, _ = listing.read_page(session, query)
-    counts = reservations.count_by_lease(session, [lease.id for lease in stored])
+    counts = leases.count_reservations(session, [lease.id for lease in stored])
     return [(lease, counts.get(lease.id, ())) for lease in stored]
 
 

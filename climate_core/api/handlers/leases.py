@@ -27,7 +27,6 @@ from climate_core.api.request import (
 )
 from climate_core.api.schemas import leases as schema
 from climate_core.context import RequestContext
-from climate_core.db import history as history_db
 from climate_core.db import leases as db
 from climate_core.db import listing
 from climate_core.lease import request as lease_request
@@ -332,7 +331,9 @@ def list_history(backend: Backend, request: Request, lease_id: str) -> webob.Res
     limit = page_limit(backend, request)
     after = request.parameters.get('marker')
     newest_first = request.parameters.get('sort') == schema.NEWEST_FIRST
-    rows, more = backend.database.read(history_db.page, lease_id, after, limit, newest_first)
+    rows, more = backend.database.read(
+        listing.read_history_page, lease_id, after, limit, newest_first
+    )
     entries = [_history_entry(number, entry) for number, entry in rows]
     links = next_links(request, str(rows[-1][0])) if more else None
     return answer(200, page_body('history', entries, links))

@@ -6,7 +6,7 @@ from typing import Any, Final
 from climate_common import dates, limits, resource_types
 from climate_core.api import reservations
 from climate_core.api.schemas import common
-from climate_core.db import timeline_rows
+from climate_core.db import timeline
 from climate_core.lease import states
 
 #: Maximum number of properties by which capacity is grouped.
@@ -24,7 +24,7 @@ QUERY: Final[dict[str, dict[str, Any]]] = {
     },
     'group_by': {
         'type': 'string',
-        'enum': sorted(timeline_rows.ORDERS),
+        'enum': sorted(timeline.ORDERS),
         'description': 'Which bars stand together: those of a resource (default), or of a lease.',
     },
     'all_projects': {

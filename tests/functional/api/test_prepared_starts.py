@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from climate_core.db import history
+from climate_core.db import listing
 from climate_core.engine.start_preparation import StartPreparation
 from climate_core.lease import model
 from climate_core.lease.events.start import START_FAILED, START_WARNING
@@ -105,7 +105,7 @@ def test_trust_that_is_gone_is_told_before_the_start_fails(manager: PreparedWorl
     assert 'Keystone does not accept the trust' in (failed.status_reason or '')
     assert 'will fail' not in (failed.status_reason or '')
     assert manager.told()[-2:] == [START_WARNING, START_FAILED]
-    entries = [each for _, each in manager.database.read(history.page, lease_id)[0]]
+    entries = [each for _, each in manager.database.read(listing.read_history_page, lease_id)[0]]
     assert [each.action for each in entries][:2] == ['lease.create', 'trust.refused']
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import webob
 
-from climate_core.db import history
+from climate_core.db import listing
 from climate_core.db.engine import Database
+from climate_core.lease.history import HistoryEntry
 from climate_core.operations.create import LeaseCreator
 from climate_core.operations.draft import Draft
 from tests.functional.api import world
@@ -62,8 +63,8 @@ def test_no_token_is_logged(application: Any, lines: Lines) -> None:
     assert 'a-secret-token' not in json.dumps(lines.written)
 
 
-def _history(database: Database, lease_id: str) -> list[history.history.HistoryEntry]:
-    return [entry for _, entry in database.read(history.page, lease_id)[0]]
+def _history(database: Database, lease_id: str) -> list[HistoryEntry]:
+    return [entry for _, entry in database.read(listing.read_history_page, lease_id)[0]]
 
 
 @pytest.mark.parametrize('given', [NOVAS, None])

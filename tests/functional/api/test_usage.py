@@ -11,7 +11,7 @@ import pytest
 from oslo_config import cfg
 
 from climate_core.api.handlers import usage as handler
-from climate_core.db import rows, store, tables
+from climate_core.db import sql, store, tables
 from climate_core.db.engine import Database
 from climate_core.lease import limits, model
 from climate_core.lease.history import Cause
@@ -243,7 +243,7 @@ def test_what_is_given_back_early_is_planned_until_then(
         'reservation_id': server.id,
     }
     with database.writer() as session:
-        rows.insert(session, tables.EVENTS, [event])
+        sql.insert(session, tables.EVENTS, [event])
     shown = get(application, '/v1/usage?planned=true')['usage']
     assert total(shown, 'planned') == pytest.approx(40, abs=0.2)
 

@@ -48,15 +48,15 @@ class HostFailureTest(HostLeasesTest):
 
 class TestNotifications(HostFailureTest):
     def test_nova_tells_at_once_what_happens_to_a_nova_compute(self):
-        looked = []
-        endpoint = ComputeEndpoint(lambda: looked.append(1))
+        watch = mock.Mock(spec=HostWatch)
+        endpoint = ComputeEndpoint([watch])
         (service,) = self.admin_api.get_services(binary='nova-compute', host='host1')
         for change in ({'forced_down': True}, {'forced_down': False}, {'status': 'disabled'}):
             self.notifier.reset()
             self.admin_api.put_service(service['id'], change)
             (told,) = self.notifier.wait_for_versioned_notifications('service.update')
             self.tell(endpoint, told)
-        assert len(looked) == 3
+        assert watch.nudge.call_count == 3
 
     def tell(self, endpoint, told):
         """Hand a notification over as oslo.messaging does."""

@@ -9,7 +9,7 @@ from nova.tests.functional.api import client
 
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
-from climate_core.db import due_events as db_events
+from climate_core.db import events as db_events
 from climate_core.db import forecast_reads
 from climate_core.db import usage as db
 from climate_core.delivery import usage

@@ -4,7 +4,7 @@
 import threading
 
 from climate_core import test_hooks
-from climate_core.db import due_events
+from climate_core.db import events
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.scheduler import Scheduler
@@ -43,13 +43,14 @@ class TestToldEarly(MadeServersTest):
         bulkhead = ServiceBulkhead(WORKERS, 100)
         pool = EventPool(world.database, world.executor.work, WORKERS, bulkhead)
         self.scheduler = Signalling(world.database, world.clock, pool, 600)
-        self.checks = NotifiedChecks(world.database, world.plugins[ServerPlugin.resource_type])
+        servers = world.plugins[ServerPlugin.resource_type]
+        self.checks = NotifiedChecks(world.database, servers, self.scheduler)
         self.endpoint = NotificationEndpoint(
             ServerPlugin.notifications,
             ServerPlugin.resource_type,
             self.checks,
-            due_events.EarlyPolls(world.database),
-            self.scheduler.poll_early,
+            events.EarlyPolls(world.database),
+            self.scheduler,
         )
         self.server = self.boot({'reserved': 'True', 'lease_params': '{"name": "lease"}'})
         self.assert_status(self.server, 'RESERVED')
@@ -88,7 +89,7 @@ class TestToldEarly(MadeServersTest):
         test_hooks.install(self.hear)
         self.work(seconds=5)
         assert self.state(self.lease_id)[0] == 'STARTING'
-        self.time.forward(seconds=due_events.MIN_POLL_SECONDS)
+        self.time.forward(seconds=events.MIN_POLL_SECONDS)
         (start,) = self.world.lease(self.lease_id).events_of(model.START)
         assert start.next_at > self.time()
         self.scheduler.work()

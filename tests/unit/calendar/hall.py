@@ -14,7 +14,7 @@ from climate_common.dates import from_microseconds
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import Demand, Unit
 from climate_core.calendar.timeline import Entry, total_amounts
-from climate_core.db import rows, sql, tables
+from climate_core.db import sql, tables
 from climate_core.db.engine import Database
 from climate_core.lease.allocations import Allocation
 from tests.support.world import configure
@@ -63,7 +63,7 @@ class Hall:
                 'generation': 0,
                 'changed_at': sql.read_time(session),
             }
-            rows.insert(session, UNIT, [defaults | values] * count)
+            sql.insert(session, UNIT, [defaults | values] * count)
             ids = session.scalars(sa.select(UNIT.c.id).order_by(UNIT.c.id.desc()).limit(count))
             return sorted(ids)
 
@@ -78,12 +78,12 @@ class Hall:
         def write(session: orm.Session) -> None:
             counted = {'generation': UNIT.c.generation + 1, **values}
             counted['changed_at'] = sql.now(session, -seconds_ago)
-            rows.change(session, sa.update(UNIT).where(UNIT.c.id == unit_id).values(counted))
+            sql.change(session, sa.update(UNIT).where(UNIT.c.id == unit_id).values(counted))
 
         self.database.write(write)
 
     def delete_unit(self, unit_id: int) -> None:
-        self.database.write(rows.change, sa.delete(UNIT).where(UNIT.c.id == unit_id))
+        self.database.write(sql.change, sa.delete(UNIT).where(UNIT.c.id == unit_id))
 
     def reserve(self, session: orm.Session) -> str:
         """Write a lease with a reservation; return the id of that."""
@@ -92,7 +92,7 @@ class Hall:
         lease = {'name': 'l', 'project_id': 'p', 'user_id': 'u', 'degraded': False}
         lease |= {'before_start': []}
         times = dict.fromkeys(('start_date', 'end_date'), self.now)
-        rows.insert(
+        sql.insert(
             session,
             tables.LEASES,
             [common | lease | times | {'generation': 0, 'start_policy': 'auto'}],
@@ -105,7 +105,7 @@ class Hall:
             'missing_resources': False,
             'resources_changed': False,
         }
-        rows.insert(session, tables.RESERVATIONS, [common | reservation | states])
+        sql.insert(session, tables.RESERVATIONS, [common | reservation | states])
         return made
 
     def book(
@@ -178,9 +178,9 @@ class Hall:
             for row in found:
                 key = [ALLOCATION.c[name] == row[name] for name in ('unit_id', 'unit_generation')]
                 times = {name: row[name] - hours * HOUR for name in ('start', 'end')}
-                rows.change(session, sa.update(ALLOCATION).where(*key).values(times))
+                sql.change(session, sa.update(ALLOCATION).where(*key).values(times))
             counted = {'generation': UNIT.c.generation + 1, 'changed_at': sql.now(session)}
-            rows.change(session, sa.update(UNIT).values(counted))
+            sql.change(session, sa.update(UNIT).values(counted))
 
         self.database.write(write)
         self.start -= hours * HOUR

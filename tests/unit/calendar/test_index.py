@@ -13,7 +13,7 @@ from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar, CalendarWarmup
 from climate_core.calendar.index import Index
 from climate_core.db import calendar as db_calendar
-from climate_core.db import rows
+from climate_core.db import sql
 from tests.support.world import executed
 from tests.unit.calendar.hall import ALLOCATION, CAPACITY, Hall, demand, shares
 
@@ -196,7 +196,7 @@ def test_a_unit_that_is_gone_is_not_promised(any_hall: Hall) -> None:
 
 
 def free_late(hall: Hall, unit: int) -> None:
-    hall.database.write(rows.change, sa.delete(ALLOCATION).where(ALLOCATION.c.unit_id == unit))
+    hall.database.write(sql.change, sa.delete(ALLOCATION).where(ALLOCATION.c.unit_id == unit))
     hall.change_unit(unit, LATE)
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.db.capacity import EqualAllocations, EqualUnits, Step, build_series
+from climate_core.db.timeline import EqualAllocations, EqualUnits, Step, build_series
 
 SINCE, UNTIL = 10, 20
 CPUS = 8

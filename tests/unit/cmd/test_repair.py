@@ -16,7 +16,7 @@ from climate_common import lanes
 from climate_core import exceptions
 from climate_core.cmd import manage
 from climate_core.cmd.manage import repair as command
-from climate_core.db import history, sql, tables, trusts
+from climate_core.db import listing, sql, tables, trusts
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.repair import operator_repair
@@ -74,7 +74,7 @@ def forget(database: Database, lease: model.Lease) -> None:
 
 
 def repairs(database: Database, lease: model.Lease) -> list[Any]:
-    page = database.read(history.page, lease.id)[0]
+    page = database.read(listing.read_history_page, lease.id)[0]
     return [entry for _, entry in page if entry.action == 'operator.repair']
 
 

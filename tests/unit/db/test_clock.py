@@ -9,7 +9,8 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core.db import sql as db_sql
-from climate_core.db.engine import MAX_CLOCK_AGE, Clock, Database
+from climate_core.db.engine import Database
+from climate_core.db.sql import MAX_CLOCK_AGE, Clock
 from tests.support.world import configure
 
 FAST, SLOW = 0.001, 5.0

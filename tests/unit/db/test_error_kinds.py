@@ -8,7 +8,8 @@ from unittest import mock
 import pytest
 import sqlalchemy as sa
 
-from climate_core.db.engine import DATABASE_ERRORS, Clock, Database, describe_error
+from climate_core.db.engine import DATABASE_ERRORS, Database, describe_error
+from climate_core.db.sql import Clock
 from climate_core.engine.scheduler import Scheduler
 from tests.support.databases import *  # noqa: F403
 from tests.support.world import configure

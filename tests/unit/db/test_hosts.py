@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 
 from climate_core import exceptions
-from climate_core.db import allocations, tables
+from climate_core.db import registered_units, tables
 from climate_core.db.engine import Database
 from climate_core.db.registered_units import Viewer, list_allocations
 from climate_hosts.db import hosts as db
@@ -119,17 +119,17 @@ def test_listing_of_hosts_has_pages_and_filters(any_world: World) -> None:
 def test_promises_of_a_host_are_found(any_world: World) -> None:
     database = any_world.database
     host_id, other = add(database), add(database, 'cn2')
-    assert database.read(allocations.find_last_allocation, host_id) is None
+    assert database.read(registered_units.find_last_allocation, host_id) is None
     lease = hosts.promise(database, host_id)
-    assert database.read(allocations.find_last_allocation, host_id) == (1, lease.end_date)
-    assert database.read(allocations.find_last_allocation, other) is None
+    assert database.read(registered_units.find_last_allocation, host_id) == (1, lease.end_date)
+    assert database.read(registered_units.find_last_allocation, other) is None
     (found,) = database.read(list_allocations, [host_id, other])
     assert (found.unit_id, found.lease_id, found.end_date) == (host_id, lease.id, lease.end_date)
     over = tables.RESERVATIONS.update().values(status='deleted')
     with database.writer() as session:
         session.execute(over)
     assert database.read(list_allocations, [host_id]) == []
-    assert database.read(allocations.find_last_allocation, host_id) is None
+    assert database.read(registered_units.find_last_allocation, host_id) is None
     database.write(db.HOSTS.delete, host_id)
 
 

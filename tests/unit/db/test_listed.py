@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_common.event_types import END_RESERVATION, RETRY
-from climate_core.db import history, leases, listing, rows, tables
+from climate_core.db import leases, listing, sql, tables
 from climate_core.lease import views
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
 from tests.support.world import World, at
@@ -106,13 +106,13 @@ def test_text_that_was_cut_is_not_read(text: str | None) -> None:
 def deleted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return ids that exist when a page is chosen, and are deleted before it is read."""
     ids: list[Any] = []
-    choose = rows.read_page_ids
+    choose = sql.read_page_ids
 
     def page_ids(*args: Any) -> tuple[list[Any], bool]:
         chosen, more = choose(*args)
         return [*ids, *chosen][: len(chosen)], more
 
-    monkeypatch.setattr(rows, 'read_page_ids', page_ids)
+    monkeypatch.setattr(sql, 'read_page_ids', page_ids)
     return ids
 
 
@@ -135,4 +135,4 @@ def test_page_of_a_history_that_is_purged_meanwhile_has_no_link(
     lease_id = world.create('a')
     world.update(lease_id, name='b')
     deleted.append(0)
-    assert world.database.read(history.page, lease_id, limit=1) == ([], False)
+    assert world.database.read(listing.read_history_page, lease_id, limit=1) == ([], False)

@@ -14,18 +14,7 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import (
-    due_events,
-    events,
-    forecast_reads,
-    leases,
-    listing,
-    outbox,
-    reservations,
-    sql,
-    store,
-    tables,
-)
+from climate_core.db import events, forecast_reads, leases, listing, outbox, sql, store, tables
 from climate_core.db.engine import Stale
 from climate_core.lease import transitions
 from climate_core.lease.events import end
@@ -39,7 +28,7 @@ from tests.support.world import TYPE, World, user
 NEVER = '2099-01-01 00:00'
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(1)
-SERVICES = due_events.Services({'thing': [TYPE]})
+SERVICES = events.Services({'thing': [TYPE]})
 
 
 def test_a_deleted_lease_is_not_read(any_world: World) -> None:
@@ -152,15 +141,15 @@ def test_what_the_trust_needs_is_not_purged(any_world: World) -> None:
 def test_holder_of_a_resource_is_found(any_world: World) -> None:
     world = any_world
     lease_id = world.create('a', 'b', end=NEVER)
-    (held,) = world.database.read(reservations.find_holders, TYPE, ['a', 'c'])
+    (held,) = world.database.read(leases.find_holding_reservations, TYPE, ['a', 'c'])
     assert (held.lease_id, held.resource_id) == (lease_id, 'a')
-    first = world.database.read(reservations.read_held_page, TYPE, '', 1)
-    second = world.database.read(reservations.read_held_page, TYPE, first[0].id, 1)
+    first = world.database.read(leases.read_held_page, TYPE, '', 1)
+    second = world.database.read(leases.read_held_page, TYPE, first[0].id, 1)
     assert {first[0].resource_id, second[0].resource_id} == {'a', 'b'}
     world.delete(lease_id)
     world.run_until_idle()
-    assert world.database.read(reservations.find_holders, TYPE, ['a']) == []
-    assert world.database.read(reservations.read_held_page, TYPE) == []
+    assert world.database.read(leases.find_holding_reservations, TYPE, ['a']) == []
+    assert world.database.read(leases.read_held_page, TYPE) == []
 
 
 def test_a_resource_is_held_once_whatever_the_program_thinks(any_world: World) -> None:
@@ -212,7 +201,7 @@ def test_a_transaction_is_repeated(world: World, failure: type[Exception]) -> No
 def test_what_is_claimed_meanwhile_is_not_overwritten(any_world: World) -> None:
     lease = any_world.lease(any_world.create('a', end=NEVER))
     (due,) = any_world.due()
-    assert any_world.database.write(due_events.claim, due.id, due.generation, 60)
+    assert any_world.database.write(events.claim, due.id, due.generation, 60)
     with pytest.raises(Stale), any_world.database.writer() as session:
         store.save(session, lease, end.delete_lease(lease, NOW), NOW, Cause('lease.delete'))
     assert any_world.lease(lease.id).status == 'PENDING'
@@ -309,10 +298,10 @@ _SCANS = {
     'query',
     [
         lambda s: listing.read_page(s, listing.LeaseQuery('project1')),
-        lambda s: due_events.read_due(s, 10, SERVICES),
-        lambda s: due_events.read_due(s, 1, SERVICES, ['thing']),
-        lambda s: reservations.find_holders(s, TYPE, ['a1']),
-        lambda s: reservations.read_held_page(s, TYPE, 'x', 10),
+        lambda s: events.read_due(s, 10, SERVICES),
+        lambda s: events.read_due(s, 1, SERVICES, ['thing']),
+        lambda s: leases.find_holding_reservations(s, TYPE, ['a1']),
+        lambda s: leases.read_held_page(s, TYPE, 'x', 10),
         lambda s: outbox.claim_notifications(s, 60, 10),
         lambda s: outbox.seconds_until_delivery(s, outbox.DeliveriesInProgress(4)),
         lambda s: outbox.claim_deliveries(s, 60, 16, outbox.DeliveriesInProgress(4)),

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 import sqlalchemy as sa
 
-from climate_core.db import leases, rows, store, tables
+from climate_core.db import leases, sql, store, tables
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.hosts import State
@@ -43,7 +43,7 @@ def test_hosts_that_no_lease_needs_are_found(any_world: World) -> None:
         lease_id = ids[status] = world.create(end='2099-01-01 00:00', name=status)
         with world.database.writer() as session:
             mine = sa.update(tables.LEASES).where(tables.LEASES.c.id == lease_id)
-            rows.change(session, mine.values(status=status))
+            sql.change(session, mine.values(status=status))
     emptied = emptied_for(world, 'emptied', ids['IN_PROGRESS'])
     timed_out = emptied_for(world, 'timed out', ids['TIMEDOUT'])
     wanted = {
@@ -77,7 +77,7 @@ def test_host_is_kept_while_it_is_cleaned(any_world: World) -> None:
     lease = promise(any_world.database, host_id)
     with any_world.database.writer() as session:
         mine = sa.update(tables.RESERVATIONS).where(tables.RESERVATIONS.c.lease_id == lease.id)
-        rows.change(session, mine.values(status='deleted'))
+        sql.change(session, mine.values(status='deleted'))
     (found,) = any_world.database.read(host_reservations.list_unneeded)
     until = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=found.seconds)
     assert until == pytest.approx(START + datetime.timedelta(hours=2), abs=HOUR)

@@ -8,7 +8,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
-from climate_core.db import due_events, history, monitoring, tables
+from climate_core.db import events, listing, monitoring, tables
 from climate_core.db.monitoring import StuckKind
 from climate_core.lease import model
 from climate_core.repair import operator_repair
@@ -35,7 +35,7 @@ def change(world: World, table: Any, where: Any, **values: Any) -> None:
 
 
 def repairs(world: World, lease_id: str) -> list[Any]:
-    page = world.database.read(history.page, lease_id)[0]
+    page = world.database.read(listing.read_history_page, lease_id)[0]
     return [entry for _, entry in page if entry.action == operator_repair.REPAIR]
 
 
@@ -69,7 +69,7 @@ def test_event_that_is_not_taken_up_is_stuck(world: World, time: Time) -> None:
 def test_a_claim_that_expired_is_pushed(world: World, time: Time) -> None:
     lease_id = world.create('a')
     [due] = world.due()
-    assert world.database.write(due_events.claim, due.id, due.generation, 30.0)
+    assert world.database.write(events.claim, due.id, due.generation, 30.0)
     time.forward(seconds=89)
     assert find(world) == []
     time.forward(seconds=1)
@@ -126,7 +126,7 @@ def test_what_a_manager_works_on_is_left_alone(world: World, time: Time) -> None
         world.run_until_idle()
         time.forward(seconds=30)
     [due] = world.due()
-    assert world.database.write(due_events.claim, due.id, due.generation, 30.0)
+    assert world.database.write(events.claim, due.id, due.generation, 30.0)
     assert kinds(world) == ['retried']
     assert unstick(world, lease_id) == []
     assert repairs(world, lease_id) == []

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
-from climate_core.db import due_events, monitoring
+from climate_core.db import events, monitoring
 from climate_core.delivery import metrics
 from climate_core.delivery.metrics import Metrics, _DatabaseCollector
 from climate_core.engine.bulkhead import ServiceBulkhead
@@ -177,7 +177,7 @@ def test_counts_of_the_database_take_one_statement(measured: Measured, time: Tim
     time.forward(seconds=-2)
     assert world.database.read(monitoring.read_counts, 30.0).overdue == 0
     [due] = world.due()
-    assert world.database.write(due_events.claim, due.id, due.generation, 60.0)
+    assert world.database.write(events.claim, due.id, due.generation, 60.0)
     assert world.database.read(monitoring.read_counts, 30.0).due == 0
 
 

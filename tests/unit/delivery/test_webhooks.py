@@ -16,11 +16,11 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.conf.delivery import webhook_rules
-from climate_core.db import history, leases, outbox, store, tables
+from climate_core.db import leases, listing, outbox, store, tables
 from climate_core.delivery import webhooks
 from climate_core.delivery.webhooks import WebhookSender
 from climate_core.lease import model, transitions
-from climate_core.lease.history import Cause
+from climate_core.lease.history import Cause, HistoryEntry
 from tests.support.fakes import receiver as fake
 from tests.support.fakes.receiver import Got, Receiver
 from tests.support.stopping import stop
@@ -85,8 +85,8 @@ def _left(world: World) -> list[Any]:
         return list(session.execute(sa.select(tables.DELIVERIES).order_by('id')).mappings())
 
 
-def _history(world: World, lease_id: str) -> list[history.history.HistoryEntry]:
-    return [entry for _, entry in world.database.read(history.page, lease_id)[0]]
+def _history(world: World, lease_id: str) -> list[HistoryEntry]:
+    return [entry for _, entry in world.database.read(listing.read_history_page, lease_id)[0]]
 
 
 def _data(got: Got) -> Any:

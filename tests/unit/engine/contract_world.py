@@ -14,7 +14,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions, test_hooks
 from climate_core.calendar.calendar import Calendar
-from climate_core.db import due_events, tables
+from climate_core.db import events, tables
 from climate_core.lease import model, states
 from climate_core.lease.events import queue
 from climate_core.operations.draft import Draft
@@ -240,7 +240,7 @@ class ContractWorld(World):
         """So long before it has to a lease knows that it gives way."""
         return datetime.timedelta(seconds=self.conf.queue.preemption_notice)
 
-    def claim(self, due: due_events.DueEvent) -> bool:
+    def claim(self, due: events.DueEvent) -> bool:
         """Claim an event as a manager that does nothing with it; tell whether it got it."""
         if self.database.write(self.claims.claim, due) is None:
             return False

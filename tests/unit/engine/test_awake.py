@@ -9,8 +9,8 @@ import pytest
 
 from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
-from climate_core.db import due_events, history
-from climate_core.db.due_events import DueEvent
+from climate_core.db import events, listing
+from climate_core.db.events import DueEvent
 from climate_core.engine import fast_start
 from climate_core.lease import model, states
 from climate_core.plugins.base import PollAgain
@@ -75,7 +75,7 @@ def test_start_is_finished_in_one_transaction(
     assert kinds == ['SELECT'] * 2 + ['UPDATE'] * 3 + ['INSERT'] * 2
     assert (waiting.status, waiting.start.status) == ('ACTIVE', 'DONE')
     assert (waiting.start.generation, waiting.calls) == (generation + 1, 1)
-    page = any_world.database.read(history.page, waiting.lease_id)[0]
+    page = any_world.database.read(listing.read_history_page, waiting.lease_id)[0]
     assert page[-1][1].action == 'event.start_lease'
     assert any_world.told()[-1] == 'lease.event.start_lease'
 
@@ -130,7 +130,7 @@ def test_event_that_another_manager_has_meanwhile_is_left_to_it(waiting: Waiting
 
     def claim() -> bool:
         other = (due.id, due.generation, 60.0, True)
-        return waiting.world.database.write(due_events.claim, *other)
+        return waiting.world.database.write(events.claim, *other)
 
     waiting.see = claim
     waiting.run(due)
@@ -215,7 +215,7 @@ def test_notification_that_comes_while_a_manager_works_counts_after_that(
     is_of_another: bool,
 ) -> None:
     world = waiting.world
-    find = functools.partial(due_events.EarlyPolls(world.database).find, TYPE, 'a')
+    find = functools.partial(events.EarlyPolls(world.database).find, TYPE, 'a')
     found: list[DueEvent | None] = []
     time.forward(minutes=1)
     world.things.answers['wake', 'a'] = [PollAgain(60.0)]
@@ -226,7 +226,7 @@ def test_notification_that_comes_while_a_manager_works_counts_after_that(
     assert early is not None
     assert (early.is_early, waiting.status) == (True, 'STARTING')
     early_by = (early.next_at - world.clock.now()).total_seconds()
-    assert 0 < early_by <= due_events.MIN_POLL_SECONDS
+    assert 0 < early_by <= events.MIN_POLL_SECONDS
     # It is awake, which only the manager that asked for that can tell by a look.
     executor = world.new_executor() if is_of_another else world.executor
     executor.run(early)
@@ -246,7 +246,7 @@ def test_look_at_what_another_manager_works_on_or_has_done_writes_nothing(
         kinds.extend(each.split()[0] for each in statements)
 
     def find_and_look() -> None:
-        found = due_events.EarlyPolls(world.database).find(TYPE, 'a')
+        found = events.EarlyPolls(world.database).find(TYPE, 'a')
         assert found is not None
         early.append(found)
         look()
@@ -263,10 +263,10 @@ def test_look_at_what_another_manager_works_on_or_has_done_writes_nothing(
 
 def test_notification_finds_the_lease_that_its_manager_waits_for(waiting: Waiting) -> None:
     world = waiting.world
-    early = due_events.EarlyPolls(world.database, known=world.executor.fast_starts.find_early_poll)
+    early = events.EarlyPolls(world.database, known=world.executor.fast_starts.find_early_poll)
     found: list[DueEvent | None] = []
     assert world.statements(lambda: found.append(early.find(TYPE, 'a'))) == []
-    assert found == [due_events.EarlyPolls(world.database).find(TYPE, 'a')]
+    assert found == [events.EarlyPolls(world.database).find(TYPE, 'a')]
     assert found[0] is not None
     assert found[0].is_early
     waiting.run(found[0])

@@ -10,7 +10,7 @@ import pytest
 from oslo_db import exception as db_exc
 
 from climate_common import dates
-from climate_core.db import due_events, leases, store
+from climate_core.db import events, leases, store
 from climate_core.db.engine import Stale
 from climate_core.engine.claims import Claims, EventClaim
 from climate_core.lease.events import end
@@ -22,8 +22,8 @@ from tests.support.world import Time, World, statuses
 NEVER = '2099-01-01 00:00'
 
 
-def _claim(world: World, due: due_events.DueEvent, ttl: float = 30) -> bool:
-    return world.database.write(due_events.claim, due.id, due.generation, ttl)
+def _claim(world: World, due: events.DueEvent, ttl: float = 30) -> bool:
+    return world.database.write(events.claim, due.id, due.generation, ttl)
 
 
 def _claimed(world: World) -> tuple[Claims, EventClaim]:
@@ -47,7 +47,7 @@ def test_one_of_many_wins(any_world: World) -> None:
 
 def test_what_is_not_due_cannot_be_claimed(any_world: World) -> None:
     any_world.create('a', start='2098-01-01 00:00', end=NEVER)
-    _, rows = any_world.database.read(due_events.read_due, 10)
+    _, rows = any_world.database.read(events.read_due, 10)
     # Beside what is due, only the one that comes next is read.
     assert [row.event_type for row in rows] == ['start_lease']
     assert not _claim(any_world, rows[0])
@@ -82,7 +82,7 @@ def test_a_lost_claim_cannot_finish(any_world: World) -> None:
         lease = world.lease(lease_id)
         event = lease.event('start_lease')
         assert event is not None
-        world.database.write(due_events.renew, event.id, event.generation, -1)
+        world.database.write(events.renew, event.id, event.generation, -1)
         (due,) = world.due()
         world.new_executor(Claims(world.database, 30)).run(due)
 
@@ -98,12 +98,12 @@ def test_renewing_keeps_a_claim_and_notices_its_loss(any_world: World) -> None:
     world = any_world
     claims, claim = _claimed(world)
     claims.hold(claim)
-    assert world.database.write(due_events.renew, claim.event_id, claim.generation, -1)
+    assert world.database.write(events.renew, claim.event_id, claim.generation, -1)
     assert world.due()
     claims.renew(claim.renew_at)
     assert world.due() == []
     assert not claim.lost
-    world.database.write(due_events.renew, claim.event_id, claim.generation, -1)
+    world.database.write(events.renew, claim.event_id, claim.generation, -1)
     (again,) = world.due()
     assert _claim(world, again)
     claims.renew(claim.renew_at)
@@ -144,7 +144,7 @@ def test_claim_that_did_not_wake_the_thread_up_is_renewed_in_time(world: World) 
 def test_who_lost_a_claim_touches_nothing_more(world: World) -> None:
     def lose() -> None:
         (event,) = (e for e in world.lease(lease_id).events if e.status == 'IN_PROGRESS')
-        world.database.write(due_events.renew, event.id, event.generation, -1)
+        world.database.write(events.renew, event.id, event.generation, -1)
         (due,) = world.due()
         assert _claim(world, due)
         world.claims.renew(math.inf)
@@ -176,7 +176,7 @@ def test_the_end_supersedes_the_start_at_work(any_world: World) -> None:
     assert event.status_reason == 'The end of the lease came first.'
 
 
-def _wait_due(world: World) -> list[due_events.DueEvent]:
+def _wait_due(world: World) -> list[events.DueEvent]:
     """Return what is due, once the database's clock has passed the microsecond asked for."""
     while not (due := world.due()):
         pass
@@ -250,7 +250,7 @@ def test_event_that_cannot_be_begun_is_tried_again_when_its_claim_expires(
     assert world.due() == []
     event = world.lease(lease_id).event('start_lease')
     assert event is not None
-    assert world.database.write(due_events.renew, event.id, event.generation, -1)
+    assert world.database.write(events.renew, event.id, event.generation, -1)
     world.run()
     assert world.lease(lease_id).status == 'ACTIVE'
 
@@ -262,7 +262,7 @@ def test_claim_that_has_waited_is_confirmed(any_world: World) -> None:
     claim.renew_at -= 2
     found: list[bool] = []
     assert len(world.statements(lambda: found.append(claims.confirm(claim)))) == 1
-    world.database.write(due_events.renew, claim.event_id, claim.generation, -1)
+    world.database.write(events.renew, claim.event_id, claim.generation, -1)
     (again,) = world.due()
     assert _claim(world, again)
     claim.renew_at -= 2

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from climate_core.db import due_events, trusts
+from climate_core.db import events, trusts
 from climate_core.lease import model
 from climate_core.operations.leases import LeaseOperations
 from tests.unit.engine.contract_invariants import (
@@ -60,7 +60,7 @@ _ENDS = ('delete', 'end', 'remove', 'move', 'join', 'start')
 class Contract(Users):
     def __init__(self) -> None:
         super().__init__()
-        self.seen: list[due_events.DueEvent] = []
+        self.seen: list[events.DueEvent] = []
         self.disturbed: set[str] = set()
         self.judged = 0
 
@@ -108,7 +108,7 @@ class Contract(Users):
 
     @rule()
     def time_passes_until_something_is_due(self) -> None:
-        _, rows = self.world.database.read(due_events.read_due, 1)
+        _, rows = self.world.database.read(events.read_due, 1)
         if rows:
             self.time.now = max(self.time.now, rows[0].next_at)
 
@@ -175,7 +175,7 @@ class Contract(Users):
         if not choice:
             return
         due = data.draw(st.sampled_from(choice))
-        told: list[due_events.DueEvent] = []
+        told: list[events.DueEvent] = []
 
         def meanwhile() -> None:
             self.disturbed.add(due.lease_id)
@@ -224,9 +224,9 @@ class Contract(Users):
             self.world.arm(killed_at, death)
             self._survive(self.world.executor.run, early)
 
-    def _told_of(self, lease_id: str) -> list[due_events.DueEvent]:
+    def _told_of(self, lease_id: str) -> list[events.DueEvent]:
         """Return what is to be looked at early when a thing of a lease tells what it has done."""
-        found = due_events.EarlyPolls(self.world.database)
+        found = events.EarlyPolls(self.world.database)
         live = self.world.lease(lease_id).live[:1]
         return [early for each in live if (early := found.find(*each.key)) is not None]
 

@@ -11,8 +11,8 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.db import due_events
-from climate_core.db.due_events import DueEvent
+from climate_core.db import events
+from climate_core.db.events import DueEvent
 from climate_core.engine import event_pool
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import EventPool
@@ -173,7 +173,7 @@ def test_two_events_of_a_lease_are_written_one_after_the_other(pool: Pool) -> No
     def raise_generation(session: orm.Session, lease: model.Lease | None) -> int:
         assert lease is not None
         event = lease.events_of(model.START)[0]
-        assert due_events.claim(session, event.id, event.generation, -1.0)
+        assert events.claim(session, event.id, event.generation, -1.0)
         return event.generation
 
     def write(each: DueEvent) -> Work:
@@ -295,9 +295,9 @@ def test_services_are_not_called_by_the_thread_that_writes(
     lost, other = pool.lease('a'), pool.lease('b')
 
     def supersede() -> None:
-        assert pool.world.database.write(due_events.renew, lost.id, lost.generation + 1, -1.0)
+        assert pool.world.database.write(events.renew, lost.id, lost.generation + 1, -1.0)
         again = dataclasses.replace(lost, generation=lost.generation + 1)
-        assert pool.world.database.write(due_events.claim, again.id, again.generation, 60.0)
+        assert pool.world.database.write(events.claim, again.id, again.generation, 60.0)
 
     pool.world.things.answers['wake', 'a'] = [supersede]
     pool.begin(lost)

@@ -13,7 +13,7 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core.concurrency import Outcome
-from climate_core.db import due_events, events, history, rows, store
+from climate_core.db import events, listing, sql, store
 from climate_core.db import leases as db_leases
 from climate_core.engine.event_steps import EventWriter, Superseded, Write
 from climate_core.lease import states
@@ -62,7 +62,7 @@ class Group:
 
     def renamings(self, lease_id: str) -> int:
         """Count the renamings of a lease in its history."""
-        page = self.world.database.read(history.page, lease_id)[0]
+        page = self.world.database.read(listing.read_history_page, lease_id)[0]
         return sum(entry.action == 'lease.update' for _, entry in page)
 
 
@@ -145,14 +145,14 @@ def test_row_that_the_database_refuses_keeps_no_other_lease_from_being_written(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     leases = [group.world.create(each, end=NEVER) for each in 'ab']
-    insert, refused = rows.insert, leases[1]
+    insert, refused = sql.insert, leases[1]
 
     def refuse(session: orm.Session, table: sa.Table, new: Sequence[Any]) -> None:
         if any(each.get('lease_id') == refused for each in new):
             raise db_exc.DBDataError
         insert(session, table, new)
 
-    monkeypatch.setattr(rows, 'insert', refuse)
+    monkeypatch.setattr(sql, 'insert', refuse)
     results = group.write(*((each, rename) for each in leases))
     assert (results[0], type(results[1])) == (0, db_exc.DBDataError)
     assert group.names(leases) == ['lease1*', 'lease1']
@@ -178,9 +178,9 @@ def test_event_that_is_claimed_without_its_lease_is_not_claimed_by_a_group(group
     def claim(session: orm.Session, lease: Lease | None) -> bool:
         assert lease is not None
         event = starts[lease.id]
-        return due_events.claim(session, event.id, event.generation, 60.0)
+        return events.claim(session, event.id, event.generation, 60.0)
 
-    assert group.world.database.write(due_events.claim, taken.id, taken.generation, 60.0)
+    assert group.world.database.write(events.claim, taken.id, taken.generation, 60.0)
     results = group.write(*((each, claim) for each in leases))
     assert results == [True, False, True]
     generations = [group.world.lease(each).events_of(START)[0].generation for each in leases]
@@ -206,12 +206,12 @@ def test_event_is_claimed_before_what_it_becomes_is_written(group: Group) -> Non
         assert lease is not None
         (start,) = lease.events_of(START)
         if is_claimed:
-            assert due_events.claim(session, start.id, start.generation, 60)
+            assert events.claim(session, start.id, start.generation, 60)
             start = dataclasses.replace(
                 start, status=states.EventStatus.IN_PROGRESS, generation=start.generation + 1
             )
         done = dataclasses.replace(start, status=states.EventStatus.DONE, next_at=None)
-        assert events.update(session, start, done)
+        assert store.update_event(session, start, done)
 
     skips = (functools.partial(skip, is_claimed) for is_claimed in (False, True))
     assert group.write(*zip(leases, skips, strict=True)) == [None, None]

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.db import history
+from climate_core.db import listing
 from tests.support.world import TYPE, Time, World, at, statuses
 
 ONE = '2026-12-01 13:00'
@@ -100,7 +100,7 @@ def test_end_that_fails_again_for_the_same_reason_is_not_told_again(world: World
         if lease.status == 'TERMINATING':
             assert lease.status_reason == f'{TYPE} a: Nova is away'
     assert world.settle(lease_id, minutes=10).status == 'TERMINATED'
-    page = [entry for _, entry in world.database.read(history.page, lease_id)[0]]
+    page = [entry for _, entry in world.database.read(listing.read_history_page, lease_id)[0]]
     ends = [each.result for each in page if each.action == 'event.end_lease']
     # It begins, it cannot be done, and it is done.
     assert ends == ['progress', 'retry', 'done']

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from climate_common import dates
 from climate_core import exceptions, test_hooks
 from climate_core.cloud import errors
-from climate_core.db import events, history, tables
+from climate_core.db import events, listing, tables
 from climate_core.engine import start_preparation
 from climate_core.engine.start_preparation import StartPreparation
 from climate_core.lease.events import start
@@ -91,7 +91,7 @@ class Stage:
         return self.world.create(thing, **dated, **values)
 
     def entries(self, lease_id: str) -> list[tuple[str, str, str | None]]:
-        found = self.world.database.read(history.page, lease_id)[0]
+        found = self.world.database.read(listing.read_history_page, lease_id)[0]
         return [(each.action, each.result, each.reason) for _, each in found]
 
 

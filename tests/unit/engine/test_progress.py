@@ -6,7 +6,7 @@ import json
 import pytest
 
 from climate_core import exceptions, notifications
-from climate_core.db import history
+from climate_core.db import listing
 from climate_core.lease import model
 from climate_core.plugins.base import PollAgain
 from tests.support.world import NOON, Time, World
@@ -51,7 +51,7 @@ def test_what_a_plugin_keeps_is_told_to_nobody(world: World) -> None:
     lease = world.lease(lease_id)
     assert of(world, lease_id).progress == KEPT
     with world.database.reader() as session:
-        entries = history.page(session, lease_id)[0]
+        entries = listing.read_history_page(session, lease_id)[0]
     told = [notifications.build('lease.update', lease, NOON, None), world.sent, entries]
     assert 'secretly' not in json.dumps(told, default=str)
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from climate_core.db import calendar, events, reservations
+from climate_core.db import calendar, events, leases
 from climate_core.db.engine import signal
 from climate_core.operations.wait_queue import QueueWorker
 from tests.support.world import World
@@ -37,7 +37,7 @@ def test_it_sleeps_until_the_next_lease_has_enough(world: World, naps: list[floa
     assert naps == [0.0, 3600.0, 0.0, 12.5]
 
 
-@pytest.mark.parametrize('freed', [calendar.FREED, reservations.FREED, events.QUEUED])
+@pytest.mark.parametrize('freed', [calendar.FREED, leases.RESOURCES_FREED, events.QUEUED])
 def test_it_is_looked_at_when_something_is_freed_or_begins_to_wait(
     world: World, freed: str
 ) -> None:

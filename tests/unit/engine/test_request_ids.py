@@ -4,7 +4,7 @@
 from oslo_context import context as oslo_context
 
 from climate_core import context, exceptions
-from climate_core.db import history
+from climate_core.db import listing
 from climate_core.lease import model
 from tests.support.fakes.log_lines import Lines, lines
 from tests.support.world import World
@@ -32,7 +32,7 @@ def test_history_log_and_calls_have_the_id_of_the_event(world: World, lines: Lin
     world.run()
     wanted = f'req-{start_of(world, lease_id).id}'
     assert asked == [wanted]
-    entries = [entry for _, entry in world.database.read(history.page, lease_id)[0]]
+    entries = [entry for _, entry in world.database.read(listing.read_history_page, lease_id)[0]]
     ids = {e.request_id for e in entries if e.action == 'event.start_lease'}
     assert ids == {wanted}
     [line] = lines.of('climate_core.engine.executor')

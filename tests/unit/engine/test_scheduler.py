@@ -13,8 +13,8 @@ from oslo_db import exception as db_exc
 from sqlalchemy import exc as sa_exc
 
 from climate_common import dates
-from climate_core.db import due_events
-from climate_core.db.due_events import DueEvent
+from climate_core.db import events
+from climate_core.db.events import DueEvent
 from climate_core.engine import scheduler
 from climate_core.engine.scheduler import Scheduler, shuffle_equals
 from climate_core.plugins.base import PollAgain
@@ -133,12 +133,12 @@ def test_it_reads_again_what_is_due_when_another_manager_was_faster(
         tried.append(due.id)
         if len(tried) == 1:
             # The other manager has taken all of them; then there is one more.
-            _, found[:] = world.database.read(due_events.read_due, 100)
+            _, found[:] = world.database.read(events.read_due, 100)
             for each in found:
-                world.database.write(due_events.claim, each.id, each.generation, 3600)
+                world.database.write(events.claim, each.id, each.generation, 3600)
             world.create('last', end=NEVER)
         if due.id not in {each.id for each in found}:
-            world.database.write(due_events.claim, due.id, due.generation, 3600)
+            world.database.write(events.claim, due.id, due.generation, 3600)
             last.set()
         return True
 
@@ -331,7 +331,7 @@ def test_event_that_is_worked_on_is_due_again_only_if_it_was_changed(
     if is_changed:
         (first, _) = begun.values()
         # Its claim has expired.
-        assert world.database.write(due_events.claim, first.id, first.generation, -1)
+        assert world.database.write(events.claim, first.id, first.generation, -1)
     loop.nudge()
     seconds[0] += 1
     loop.poll()
@@ -366,7 +366,7 @@ def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
     loop.poll_early(told)
     loop.poll()
     assert len(taken) == 1
-    world.database.write(due_events.claim, event.id, event.generation, 600)
+    world.database.write(events.claim, event.id, event.generation, 600)
     go_on.set()
     await_idle(loop)
     loop.poll()
@@ -451,7 +451,7 @@ def test_what_is_due_begins_without_another_question(
     asked: list[Any] = []
 
     def noted(*args: Any) -> Any:
-        asked.extend(args[:1] if args[0] is due_events.read_due else ())
+        asked.extend(args[:1] if args[0] is events.read_due else ())
         return read(*args)
 
     def run(due: DueEvent) -> datetime.datetime | bool:

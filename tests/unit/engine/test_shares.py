@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from climate_core.db import due_events
-from climate_core.db.due_events import DueEvent
+from climate_core.db import events
+from climate_core.db.events import DueEvent
 from climate_core.engine import scheduler
 from climate_core.engine.bulkhead import ServiceBulkhead, list_services
 from climate_core.engine.event_pool import EventPool
@@ -298,7 +298,7 @@ def test_project_that_has_just_a_lease_is_next_though_no_thread_is_free(loop: Lo
 
     def noted(*args: Any) -> Any:
         found = read(*args)
-        if args[0] is due_events.read_due:
+        if args[0] is events.read_due:
             asked.set()
         return found
 

@@ -4,14 +4,14 @@
 import dataclasses
 import uuid
 
-from climate_core.db import due_events, store
+from climate_core.db import events, store
 from climate_core.lease import history, transitions
 from tests.support.world import TYPE, Time, World, user
 
 
 def taken(world: World, many: int) -> list[tuple[str, str]]:
     """Return the project and the type of the first events that are due."""
-    _, due = world.database.read(due_events.read_due, many)
+    _, due = world.database.read(events.read_due, many)
     return [(world.lease(each.lease_id).project_id, each.event_type) for each in due[:many]]
 
 
@@ -28,7 +28,7 @@ def test_next_event_is_known_though_the_projects_take_turns(any_world: World) ->
     for number in range(3):
         any_world.create(f'a{number}', end='2099-01-01 00:00')
     later = any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
-    now, found = any_world.database.read(due_events.read_due, 2)
+    now, found = any_world.database.read(events.read_due, 2)
     assert now is not None
     assert [each.next_at <= now for each in found] == [True, True, False]
     assert found[2].lease_id == later
@@ -39,7 +39,7 @@ def test_many_that_are_expected_are_read_as_when_they_are_found(any_world: World
         any_world.create(f'a{number}', end='2099-01-01 00:00')
     any_world.create('b', end='2099-01-01 00:00', context=user('project2'))
     later = any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
-    now, found = any_world.database.read(due_events.read_due, 4, are_many=True)
+    now, found = any_world.database.read(events.read_due, 4, are_many=True)
     assert now is not None
     assert [each.next_at <= now for each in found] == [True] * 4 + [False]
     assert found[4].lease_id == later
@@ -52,17 +52,17 @@ def test_few_are_read_in_their_order_though_many_were_expected(any_world: World)
         any_world.create(f'a{number}', end='2099-01-01 00:00')
     any_world.create('b', end='2099-01-01 00:00', context=user('project2'))
     any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
-    expected = any_world.database.read(due_events.read_due, 9)[1]
-    found = any_world.database.read(due_events.read_due, 9, are_many=True)[1]
+    expected = any_world.database.read(events.read_due, 9)[1]
+    found = any_world.database.read(events.read_due, 9, are_many=True)[1]
     assert sorted(found, key=lambda each: each.id) == sorted(expected, key=lambda each: each.id)
     order = [(each.next_at, each.priority) for each in found]
     assert order == sorted(order)
 
 
 def test_none_is_due_though_many_were_expected(any_world: World) -> None:
-    assert any_world.database.read(due_events.read_due, 9, are_many=True) == (None, [])
+    assert any_world.database.read(events.read_due, 9, are_many=True) == (None, [])
     any_world.create('later', start='2098-01-01 00:00', end='2099-01-01 00:00')
-    now, found = any_world.database.read(due_events.read_due, 9, are_many=True)
+    now, found = any_world.database.read(events.read_due, 9, are_many=True)
     assert now is not None
     assert [each.event_type for each in found] == ['start_lease']
 
@@ -95,12 +95,12 @@ def test_lease_that_has_just_become_due_has_its_turn(any_world: World) -> None:
 
 
 def test_event_names_the_services_that_it_may_call(any_world: World) -> None:
-    services = due_events.Services({'one': [TYPE], 'two': ['test:none'], 'keystone': []})
+    services = events.Services({'one': [TYPE], 'two': ['test:none'], 'keystone': []})
     any_world.create('a', 'b', 'c', end='2099-01-01 00:00')
     ended = any_world.create('d', end='2099-01-01 00:00')
     any_world.delete(ended)
     any_world.create('e', end='2099-01-01 00:00', before_start=[60], start='2098-12-31 00:00')
-    _, found = any_world.database.read(due_events.read_due, 100, services)
+    _, found = any_world.database.read(events.read_due, 100, services)
     named = {each.event_type: set(each.services) for each in found}
     assert named['start_lease'] == {'one'}
     assert named['end_lease'] == {'one'}
@@ -108,19 +108,19 @@ def test_event_names_the_services_that_it_may_call(any_world: World) -> None:
 
 
 def test_what_calls_no_full_service_has_half_of_what_is_taken(any_world: World) -> None:
-    services = due_events.Services({'full': [TYPE], 'other': ['test:none']})
+    services = events.Services({'full': [TYPE], 'other': ['test:none']})
     for number in range(20):
         any_world.create(f'a{number}', end='2099-01-01 00:00')
     for _ in range(3):
         any_world.create(end='2099-01-01 00:00')
-    _, found = any_world.database.read(due_events.read_due, 8, services, ['full'])
+    _, found = any_world.database.read(events.read_due, 8, services, ['full'])
     due = [each for each in found[:8] if each.event_type == 'start_lease']
     assert sorted(len(each.services) for each in due) == [0] * 3 + [1] * 5
     assert [len(each.services) for each in due[:6]] == [0, 1] * 3
 
 
 def test_event_names_the_service_of_a_resource_that_joined_later(any_world: World) -> None:
-    services = due_events.Services({'one': [TYPE], 'two': ['test:other']})
+    services = events.Services({'one': [TYPE], 'two': ['test:other']})
     lease = any_world.lease(any_world.create('a', end='2099-01-01 00:00'))
     joined = dataclasses.replace(
         lease.reservations[0], id=str(uuid.uuid4()), resource_type='test:other', resource_id='b'
@@ -129,6 +129,6 @@ def test_event_names_the_service_of_a_resource_that_joined_later(any_world: Worl
     now = any_world.clock.now()
     change = transitions.Change(after, {})
     any_world.database.write(store.save, lease, change, now, history.Cause('lease.update'))
-    _, due = any_world.database.read(due_events.read_due, 100, services)
+    _, due = any_world.database.read(events.read_due, 100, services)
     assert due[0].event_type == 'start_lease'
     assert due[0].services == {'one', 'two'}

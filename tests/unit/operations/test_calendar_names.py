@@ -3,7 +3,7 @@
 
 import sqlalchemy as sa
 
-from climate_core.db import rows, tables, timeline_rows
+from climate_core.db import sql, tables, timeline
 from climate_networks import db
 from climate_networks.units import Segment
 from tests.support.mixed import Mixed, a_network, some_addresses, some_hosts, thing
@@ -17,19 +17,19 @@ SPAN = {'since': at('2000-01-01 00:00'), 'until': at('2100-01-01 00:00')}
 
 def pages(
     world: World, group_by: str = 'resource', limit: int = 100
-) -> list[timeline_rows.TimelineRow]:
+) -> list[timeline.TimelineRow]:
     """Read all bars, each page of them with one statement, and one for the marker."""
-    found: list[timeline_rows.TimelineRow] = []
+    found: list[timeline.TimelineRow] = []
     more = True
     while more:
         marker = found[-1].reservation_id if found else None
-        query = timeline_rows.TimelineQuery(
+        query = timeline.TimelineQuery(
             **SPAN, project_id=None, group_by=group_by, marker=marker, limit=limit
         )
 
-        def read(query: timeline_rows.TimelineQuery = query) -> None:
+        def read(query: timeline.TimelineQuery = query) -> None:
             nonlocal more
-            page, more = world.database.read(timeline_rows.read_page, query)
+            page, more = world.database.read(timeline.read_timeline, query)
             found.extend(page)
 
         assert len(executed(world.database, read)) == (1 if marker is None else 2)
@@ -73,7 +73,7 @@ def test_address_that_was_given_up_is_named_no_more(any_world: World) -> None:
     with any_world.database.writer() as session:
         kept = mine.allocations[0].unit_id
         where = tables.ALLOCATIONS.c.unit_id != kept
-        rows.change(session, sa.update(tables.ALLOCATIONS).where(where).values(released=True))
+        sql.change(session, sa.update(tables.ALLOCATIONS).where(where).values(released=True))
     assert names(any_world) == {'virtual:floatingip': [mine.allocations[0].unit['address']]}
 
 
@@ -85,7 +85,7 @@ def test_tunnel_and_a_floating_ip_of_its_owner_are_named(any_world: World) -> No
     own = {'resource_type': 'held:floatingip', 'params': {'floatingips': [ADDRESSES[0]]}}
     with any_world.database.writer() as session:
         server = tables.RESERVATIONS.c.resource_type == 'virtual:instance'
-        rows.change(session, sa.update(tables.RESERVATIONS).where(server).values(own))
+        sql.change(session, sa.update(tables.RESERVATIONS).where(server).values(own))
     assert names(any_world) == {'held:floatingip': [ADDRESSES[0]], 'network': ['VXLAN 5']}
 
 
@@ -96,7 +96,7 @@ def test_pages_with_names_have_so_many_bars_and_their_order(any_world: World) ->
     for _ in range(2):
         mixed.lease(NOW, LATER, [a_network(), a_network(), thing('volume')])
     mixed.lease(NOW, LATER, [some_addresses(3), thing('volume')])
-    for group_by in timeline_rows.ORDERS:
+    for group_by in timeline.ORDERS:
         whole = pages(any_world, group_by)
         assert len(whole) == 8
         assert sorted(len(each.names) for each in whole) == [0, 0, 0, 1, 1, 1, 1, 3]

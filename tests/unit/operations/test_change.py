@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.db import history
+from climate_core.db import listing
 from climate_core.lease import model
 from tests.support.world import Time, World, at
 
@@ -24,7 +24,7 @@ def _times(lease: model.Lease, kind: str) -> list[datetime.datetime]:
 
 
 def _history(world: World, lease_id: str) -> list[tuple[str, dict[str, Any]]]:
-    entries = world.database.read(history.page, lease_id)[0]
+    entries = world.database.read(listing.read_history_page, lease_id)[0]
     return [(entry.action, dict(entry.changes)) for _, entry in entries]
 
 

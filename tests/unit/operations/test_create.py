@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.db import history, leases, listing
+from climate_core.db import leases, listing
 from tests.support.created import get_id
 from tests.support.world import Time, World, user
 
@@ -57,7 +57,7 @@ def test_a_webhook_is_kept_and_its_secret_told_to_nobody(
     assert world.lease(lease_id).webhook == HOOK | {'events': ['*']}
     world.run_until_idle()
     world.told()
-    rows = world.database.read(history.page, lease_id)[0]
+    rows = world.database.read(listing.read_history_page, lease_id)[0]
     assert SECRET not in caplog.text + repr(world.sent) + repr(rows)
     assert 'example.org' in repr(rows)
 

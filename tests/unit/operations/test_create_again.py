@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.db import history
+from climate_core.db import listing
 from tests.support.quotas import judge, limit
 from tests.support.world import Time, World, user
 
@@ -21,7 +21,7 @@ def _held(world: World, lease_id: str = ID) -> list[str]:
 
 
 def _actions(world: World) -> list[str]:
-    return [entry.action for _, entry in world.database.read(history.page, ID)[0]]
+    return [entry.action for _, entry in world.database.read(listing.read_history_page, ID)[0]]
 
 
 def test_all_join_at_once(world: World) -> None:

@@ -5,7 +5,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import exceptions
-from climate_core.db import allocations, tables
+from climate_core.db import registered_units, tables
 from climate_core.operations import allocation
 from climate_hosts.db.hosts import HOSTS
 from climate_networks.db import FLOATING_IPS, SEGMENTS
@@ -107,10 +107,10 @@ def test_units_of_a_lease_cancelled_before_its_start_can_be_removed_at_once(
     units = {a.unit_id for r in lease.reservations for a in r.allocations}
     assert len(units) == 3
     for unit_id in units:
-        assert database.read(allocations.find_last_allocation, unit_id)
+        assert database.read(registered_units.find_last_allocation, unit_id)
     getattr(mixed.world.operations, verb)(user(), lease.id)
     for unit_id in units:
-        assert database.read(allocations.find_last_allocation, unit_id) is None
+        assert database.read(registered_units.find_last_allocation, unit_id) is None
         for table in (HOSTS, FLOATING_IPS, SEGMENTS):
             database.write(table.delete, unit_id)
     mixed.world.run_until_idle()
@@ -123,5 +123,7 @@ def test_units_of_a_lease_that_has_started_cannot_be_removed_before_its_end(mixe
     mixed.world.operations.delete_lease(user(), lease.id)
     for reservation in lease.reservations:
         for allocated in reservation.allocations:
-            found = mixed.world.database.read(allocations.find_last_allocation, allocated.unit_id)
+            found = mixed.world.database.read(
+                registered_units.find_last_allocation, allocated.unit_id
+            )
             assert found is not None

@@ -13,7 +13,7 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import history, leases, store, tables
+from climate_core.db import leases, listing, store, tables
 from climate_core.db import trusts as db_trusts
 from tests.support.quotas import limit
 from tests.support.world import World, executed, user
@@ -101,7 +101,7 @@ def check_whole(world: World, lease_id: str, things: int) -> None:
     lease = world.lease(lease_id)
     assert len(lease.reservations) == things
     assert {each.event_type for each in lease.events} >= {'start_lease', 'end_lease'}
-    (entry,) = world.database.read(history.page, lease_id)[0]
+    (entry,) = world.database.read(listing.read_history_page, lease_id)[0]
     assert entry[1].action == 'lease.create'
     world.told()
     told = [body['id'] for kind, body in world.sent if kind == 'lease.create']

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.db import due_events, leases
+from climate_core.db import events, leases
 from climate_core.db import usage as db_usage
 from climate_core.delivery import usage
 from climate_core.operations import allocation, pool_forecast
@@ -91,7 +91,7 @@ def test_one_that_runs_has_its_notice_and_then_waits(hotel: Hotel, running: str)
 def test_engine_asks_at_once_when_a_new_lease_preempts_others(hotel: Hotel, running: str) -> None:
     """What others give up is due before the first event of the new lease."""
     told: list[str] = []
-    hotel.world.database.listen(due_events.DUE, lambda: told.append(running))
+    hotel.world.database.listen(events.DUE, lambda: told.append(running))
     book(hotel, 'young', preemptible=True, start_date='+9h', end_date='+10h')
     assert not told
     book(hotel, 'other', start_date='+9m', end_date='+1h')

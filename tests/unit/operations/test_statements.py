@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from climate_core.cloud import Cloud
-from climate_core.db import leases, listing, rows, tables
+from climate_core.db import leases, listing, sql, tables
 from climate_hosts.plugins.host import HostPlugin
 from tests.bench.calendar import make_unit
 from tests.support.world import NOON, Time, World, user
@@ -41,7 +41,7 @@ def test_create_of_hosts_takes_the_same_statements_for_any_number(
     world.conf.register_opts(HostPlugin.options, group=kind)
     world.plugins[kind] = HostPlugin(world.conf, cast(Cloud, None))
     units = [make_unit(number, 0, NOON) for number in range(hosts)]
-    world.database.write(rows.insert, tables.UNITS, units)
+    world.database.write(sql.insert, tables.UNITS, units)
     wanted = {'resource_type': kind, 'min': 1}
     body = {'name': 'lease', 'start_date': '2026-12-02 13:00', 'end_date': '2026-12-02 14:00'}
     counts = []

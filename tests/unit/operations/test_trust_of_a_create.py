@@ -10,7 +10,7 @@ from oslo_db import exception as db_exc
 
 from climate_core import exceptions
 from climate_core.cloud import Cloud
-from climate_core.db import leases, rows, tables
+from climate_core.db import leases, sql, tables
 from climate_hosts.plugins.host import HostPlugin
 from tests.bench.calendar import make_unit
 from tests.support.world import NOON, World, user
@@ -83,7 +83,7 @@ def test_another_manager_took_the_last_host_meanwhile(world: World) -> None:
     """What this one has in memory is old, so it has made a trust before it is refused."""
     other = World(world.conf.database.connection, world.time)
     kind = HostPlugin.resource_type
-    world.database.write(rows.insert, tables.UNITS, [make_unit(0, 0, NOON)])
+    world.database.write(sql.insert, tables.UNITS, [make_unit(0, 0, NOON)])
     hour = {'start_date': '2026-12-02 13:00', 'end_date': '2026-12-02 14:00'}
     body = {'name': 'lease', **hour, 'reservations': [{'resource_type': kind, 'min': 1}]}
     for each in (world, other):

@@ -10,8 +10,8 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
-from climate_core.db import due_events as db_events
-from climate_core.db import leases, monitoring, rows, tables
+from climate_core.db import events as db_events
+from climate_core.db import leases, monitoring, sql, tables
 from climate_core.lease import model
 from climate_core.repair import operator_repair
 from tests.support.created import get_id
@@ -112,7 +112,7 @@ def test_order_of_the_queue_is_the_same_in_the_database_and_in_memory(hotel: Hot
                 'kind': 'scheduled' if number & 4 else 'retry',
             }
             query = sa.update(tables.LEASES).where(tables.LEASES.c.id == lease_id)
-            rows.change(session, query.values(values))
+            sql.change(session, query.values(values))
     found = hotel.world.database.read(leases.read_waiting, made)
     assert found == sorted(found, key=model.queue_order)
     assert [made.index(each.id) for each in found] == [6, 2, 4, 0, 7, 3, 5, 1]
@@ -376,7 +376,7 @@ def test_two_managers_count_one_try_once(hotel: Hotel, monkeypatch: pytest.Monke
     hotel.book('one')
     other = hotel.book('other')
     soon, until = (world.time.now + datetime.timedelta(minutes=each) for each in (15, 25))
-    change, faster = rows.change, []
+    change, faster = sql.change, []
 
     def late(session: orm.Session, statement: sa.Update) -> int:
         if not faster:
@@ -384,7 +384,7 @@ def test_two_managers_count_one_try_once(hotel: Hotel, monkeypatch: pytest.Monke
             db_events.postpone_retries(session, model.RETRY, [other], soon, until)
         return change(session, statement)
 
-    monkeypatch.setattr(rows, 'change', late)
+    monkeypatch.setattr(sql, 'change', late)
     world.database.write(db_events.postpone_retries, model.RETRY, [other], soon, until)
     lease = world.lease(other)
     assert (lease.retries_left, lease.next_retry_at) == (2015, until)

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from cryptography.fernet import Fernet
 
 from climate_core import exceptions
-from climate_core.db import engine, history, leases, listing, outbox, reservations, secrets, tables
+from climate_core.db import engine, listing, outbox, secrets, store, tables
 from climate_core.lease import views
 from climate_core.plugins import volume
 from climate_core.plugins.server import ServerPlugin
@@ -73,7 +73,7 @@ def read_all(made, lease_id):
     lease = made.lease(lease_id)
     listed, _ = made.database.read(listing.read_summaries, listing.LeaseQuery())
     (row,) = [each for each in listed if each.id == lease_id]
-    entries = made.database.read(history.page, lease_id)[0]
+    entries = made.database.read(listing.read_history_page, lease_id)[0]
     shown = [views.lease_view(each, viewer_id=lease.user_id) for each in (lease, row)]
     return [*shown, [each.changes for _, each in entries]]
 
@@ -145,7 +145,7 @@ def test_missing_key_hides_secrets_and_loses_nothing(made, caplog):
     (reservation,) = lease.reservations
     changed = dataclasses.replace(reservation, params={**reservation.params, 'x': 1})
     made.database.write(
-        lambda session: leases.db_reservations.update(session, [(reservation, changed)])
+        lambda session: store.update_reservations(session, [(reservation, changed)])
     )
     read_all(made, lease_id)
     set_keys(made, [NEW, OLD])
@@ -208,7 +208,7 @@ def test_equal_changes_of_two_leases_are_sealed_for_each(made):
     held = [made.lease(create_plain(made)).reservations[0] for _ in range(2)]
     params = {**held[0].params, 'on_end': 'stop'}
     pairs = [(each, dataclasses.replace(each, params=params)) for each in held]
-    assert len(made.statements(lambda: made.database.write(reservations.update, pairs))) == 2
+    assert len(made.statements(lambda: made.database.write(store.update_reservations, pairs))) == 2
     assert [made.lease(each.lease_id).reservations[0] for each in held] == [b for _, b in pairs]
 
 

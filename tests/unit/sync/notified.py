@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from climate_core.db import due_events
+from climate_core.db import events
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins.base import Evacuable, ReservedResource, ResourcePlugin
@@ -12,6 +12,7 @@ from climate_core.plugins.server import ServerPlugin
 from climate_core.plugins.stack import StackPlugin
 from climate_core.plugins.volume import VolumePlugin
 from climate_core.repair import listener
+from climate_core.threads import Worker
 
 SERVERS, VOLUMES, STACKS = ServerPlugin, VolumePlugin, StackPlugin
 
@@ -61,21 +62,50 @@ class Notified(Evacuable):
         return {r.id: known[r.resource_id] for r in reservations if r.resource_id in known}
 
 
+class Engine(Worker):
+    """A scheduler, or a worker of a package, that records its calls.
+
+    :ivar nudged: an item for each nudge
+    :ivar looked: the events that are polled early
+    """
+
+    name = 'engine'
+    polls_on_compute_change = True
+
+    def __init__(self) -> None:
+        super().__init__(60.0)
+        self.nudged: list[int] = []
+        self.looked: list[Any] = []
+
+    def nudge(self) -> None:
+        self.nudged.append(1)
+
+    def poll(self) -> None:
+        """Do nothing."""
+
+    def poll_early(self, due: Any) -> None:
+        self.looked.append(due)
+
+
 class Cloud:
     """Hand notifications over as the bus does, and do the checks that follow."""
 
     def __init__(self, database: Database) -> None:
-        self.nudged: list[int] = []
-        self.looked: list[Any] = []
+        engine = Engine()
+        self.nudged, self.looked = engine.nudged, engine.looked
         self.plugins = {each.resource_type: Notified(each) for each in (SERVERS, VOLUMES, STACKS)}
         self.checks = {
-            each: listener.NotifiedChecks(database, plugin, lambda: self.nudged.append(1))
+            each: listener.NotifiedChecks(database, plugin, engine)
             for each, plugin in self.plugins.items()
         }
-        early = due_events.EarlyPolls(database)
+        early = events.EarlyPolls(database)
         self._endpoints = {
             name: listener.NotificationEndpoint(
-                plugin.notifications, name, self.checks[name], early, self.looked.append
+                plugin.notifications,
+                name,
+                self.checks[name],
+                early,
+                engine,  # type: ignore[arg-type]
             )
             for name, plugin in self.plugins.items()
         }

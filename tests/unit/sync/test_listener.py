@@ -13,7 +13,7 @@ from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.plugins.host import HostPlugin
 from tests.support.fakes import leases
 from tests.support.stopping import stop
-from tests.unit.sync.notified import SERVERS, STACKS, VOLUMES
+from tests.unit.sync.notified import SERVERS, STACKS, VOLUMES, Engine
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_notification_of_an_unreserved_resource_changes_nothing(
 )
 def test_endpoint_takes_the_events_of_its_source(source, event_type, heard):
     declared = source.notifications
-    endpoint = listener.NotificationEndpoint(declared, '', None, None, lambda _due: None)
+    endpoint = listener.NotificationEndpoint(declared, '', None, None, None)
     assert bool(endpoint.filter_rule.match({}, 'host', event_type, {}, {})) is heard
 
 
@@ -211,7 +211,7 @@ def test_listener_is_made_for_each_enabled_service(cloud, types, off, count):
     known = {**hosts, **cloud.plugins}
     plugins = {name: known[name] for name in types if name in known}
     checks = {name: each for name, each in cloud.checks.items() if name in types}
-    assert len(listener.create_listeners(conf, plugins, checks, None, None, None)) == count
+    assert len(listener.create_listeners(conf, plugins, checks, None, None, ())) == count
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_notification_on_the_bus_is_heard(
     conf = climate_conf.load([], config_files=[])
     conf.set_override('transport_url', 'fake:/')
     checks = {source.resource_type: cloud.checks[source.resource_type]}
-    (server,) = listener.create_listeners(conf, cloud.plugins, checks, None, None, None)
+    (server,) = listener.create_listeners(conf, cloud.plugins, checks, None, None, ())
     server.start()
     conf.set_override('control_exchange', exchange)
     transport = messaging.get_notification_transport(conf)
@@ -264,9 +264,9 @@ def test_notification_on_the_bus_is_heard(
     ],
 )
 def test_hosts_are_looked_at_when_nova_tells_of_a_nova_compute(event_type, binary, looks):
-    looked = []
-    endpoint = listener.ComputeEndpoint(lambda: looked.append(1))
+    worker = Engine()
+    endpoint = listener.ComputeEndpoint([worker])
     payload = {'nova_object.data': {'binary': binary, 'host': 'compute3', 'forced_down': True}}
     if endpoint.filter_rule.match({}, 'host', event_type, payload, {}):
         endpoint.info({}, 'host', event_type, payload, {})
-    assert len(looked) == looks
+    assert len(worker.nudged) == looks

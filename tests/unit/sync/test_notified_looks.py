@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_core import concurrency
-from climate_core.db import due_events, events, sql, tables
+from climate_core.db import events, sql, store, tables
 from climate_core.lease import model, transitions
 from climate_core.repair import listener
 from tests.support.fakes import leases
@@ -100,7 +100,7 @@ def test_end_of_a_resource_is_seen_at_once(
 def test_lease_of_many_resources_is_not_looked_at_for_each(database, looked, hear):
     lease = waiting(database, {'resource_ids': ['server-1', 'server-2']}, looked=AGO * 0)
     hear(SERVERS, *CREATED)
-    assert 0 < seconds(database, looked, lease) <= due_events.MIN_POLL_SECONDS
+    assert 0 < seconds(database, looked, lease) <= events.MIN_POLL_SECONDS
 
 
 def test_lease_of_very_many_resources_is_looked_at_less_often(database, looked, hear):
@@ -111,9 +111,7 @@ def test_lease_of_very_many_resources_is_looked_at_less_often(database, looked, 
 
 
 def test_look_that_comes_soon_is_left_as_it_is(database, looked, hear):
-    soon = database.read(sql.read_time) + datetime.timedelta(
-        seconds=due_events.MIN_POLL_SECONDS / 2
-    )
+    soon = database.read(sql.read_time) + datetime.timedelta(seconds=events.MIN_POLL_SECONDS / 2)
     lease = waiting(database, SERVER, looked=AGO * 0, next_at=soon)
     hear(SERVERS, *CREATED)
     assert leases.read(database, lease.id) == lease
@@ -130,10 +128,10 @@ def test_event_on_which_a_manager_works_is_looked_at_again_after_that(database, 
     lease = waiting(database, SERVER, status='IN_PROGRESS')
     hear(SERVERS, *CREATED)
     assert leases.read(database, lease.id) == lease
-    assert 0 < seconds(database, looked, lease) <= due_events.MIN_POLL_SECONDS
+    assert 0 < seconds(database, looked, lease) <= events.MIN_POLL_SECONDS
     # Before the manager has finished it cannot be taken.
     (due,) = looked
-    assert not database.write(due_events.claim, due.id, due.generation, 30, True)
+    assert not database.write(events.claim, due.id, due.generation, 30, True)
 
 
 def test_event_that_waits_comes_before_one_on_which_a_manager_works(database_url):
@@ -144,7 +142,7 @@ def test_event_that_waits_comes_before_one_on_which_a_manager_works(database_url
         its_end = tables.EVENTS.c.event_type == model.END
         at_work = {'status': 'IN_PROGRESS', 'time': now, 'next_at': now + AHEAD / 2}
         connection.execute(tables.EVENTS.update().where(its_end).values(**at_work))
-    due = due_events.EarlyPolls(database).find('virtual:instance', 'server-1')
+    due = events.EarlyPolls(database).find('virtual:instance', 'server-1')
     assert seconds(database, [due], lease) <= 0
     database.dispose()
 
@@ -159,29 +157,29 @@ def test_event_whose_time_has_not_come_is_left_alone(database, looked, hear):
 def test_look_that_may_come_early_is_found_in_each_database(database_url):
     database = leases.create(database_url)
     lease = waiting(database, {'resource_ids': ['server-1', 'server-2']})
-    due = due_events.EarlyPolls(database).find('virtual:instance', 'server-1')
+    due = events.EarlyPolls(database).find('virtual:instance', 'server-1')
     assert seconds(database, [due], lease) <= 0
-    claims = [database.write(due_events.claim, due.id, due.generation, 30, True) for _ in range(2)]
+    claims = [database.write(events.claim, due.id, due.generation, 30, True) for _ in range(2)]
     assert claims == [True, False]
-    again = due_events.EarlyPolls(database).find('virtual:instance', 'server-1')
+    again = events.EarlyPolls(database).find('virtual:instance', 'server-1')
     assert again.generation == due.generation + 1
-    assert not database.write(due_events.claim, again.id, again.generation, 30, True)
+    assert not database.write(events.claim, again.id, again.generation, 30, True)
     database.dispose()
 
 
 def test_event_that_waits_is_not_taken_unless_that_is_asked_for(database):
     waiting(database, SERVER)
-    due = due_events.EarlyPolls(database).find('virtual:instance', 'server-1')
-    assert not database.write(due_events.claim, due.id, due.generation, 30)
+    due = events.EarlyPolls(database).find('virtual:instance', 'server-1')
+    assert not database.write(events.claim, due.id, due.generation, 30)
 
 
 def test_event_that_was_called_off_meanwhile_is_not_taken(database):
     lease = waiting(database, SERVER)
-    due = due_events.EarlyPolls(database).find('virtual:instance', 'server-1')
+    due = events.EarlyPolls(database).find('virtual:instance', 'server-1')
     (start,) = (each for each in lease.events if each.event_type == model.START)
     over = transitions.cancel_event(start, None, due.next_at)
-    assert database.write(events.update, start, over)
-    assert not database.write(due_events.claim, due.id, due.generation, 30, True)
+    assert database.write(store.update_event, start, over)
+    assert not database.write(events.claim, due.id, due.generation, 30, True)
 
 
 def test_server_of_no_lease_costs_one_statement(database, looked, hear):
@@ -197,7 +195,7 @@ def test_those_who_ask_at_once_share_a_statement(database):
     waiting(database, VOLUME)
     asked = [('virtual:instance', f'server-{n}') for n in range(1, 5)]
     asked += [('virtual:volume', 'volume-1'), ('virtual:volume', 'server-1')]
-    early = due_events.EarlyPolls(database)
+    early = events.EarlyPolls(database)
     alone = [early.find(*each) for each in asked]
     assert [each is None for each in alone] == [False] * 3 + [True, False, True]
 
@@ -232,8 +230,8 @@ def simplified(due):
 
 def test_early_look_counts_for_the_service_of_its_resource(database):
     waiting(database, SERVER)
-    services = due_events.Services({'nova': ['virtual:instance'], 'cinder': ['virtual:volume']})
-    due = due_events.EarlyPolls(database, services).find('virtual:instance', 'server-1')
+    services = events.Services({'nova': ['virtual:instance'], 'cinder': ['virtual:volume']})
+    due = events.EarlyPolls(database, services).find('virtual:instance', 'server-1')
     assert set(due.services) == {'nova'}
 
 

@@ -17,6 +17,7 @@ from climate_core.repair import cleanup, reconciliation
 from tests.support.fakes import leases, nova
 from tests.support.stopping import stop
 from tests.support.world import executed
+from tests.unit.sync.notified import Engine
 
 
 def age(database, seconds):
@@ -29,18 +30,21 @@ def age(database, seconds):
 
 
 @pytest.fixture
-def nudged():
-    return []
+def engine():
+    return Engine()
 
 
 @pytest.fixture
-def make(world, database, nudged):
+def nudged(engine):
+    return engine.nudged
+
+
+@pytest.fixture
+def make(world, database, engine):
     """Return a function that makes a reconciler, as one more manager has it."""
     world.conf.register_opts(reconcile_conf.RECONCILE_OPTS, group=reconcile_conf.RECONCILE_GROUP)
     plugins = {'virtual:instance': world.plugin()}
-    return lambda: reconciliation.Reconciler(
-        world.conf, database, plugins, world.trusts, lambda: nudged.append(1)
-    )
+    return lambda: reconciliation.Reconciler(world.conf, database, plugins, world.trusts, engine)
 
 
 @pytest.fixture
