@@ -4,23 +4,20 @@
 It starts in any process: its own, that of ``climate-manage serve``, or that of a test.
 """
 
-import datetime
 import threading
 import time
 from collections.abc import Iterator, Mapping
 
-import oslo_messaging as messaging
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core import context, packages, threads
+from climate_core import packages, threads
 from climate_core.calendar.calendar import Calendar, CalendarWarmup
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import delivery as usage_conf
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Database
-from climate_core.db.events import EarlyPolls
 from climate_core.db.sql import Clock
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
@@ -29,9 +26,10 @@ from climate_core.engine.bulkhead import ServiceBulkhead, list_services
 from climate_core.engine.claims import Claims
 from climate_core.engine.event_pool import EventPool
 from climate_core.engine.executor import EventExecutor
-from climate_core.engine.scheduler import Scheduler
+from climate_core.engine.fast_start import FastStarts
+from climate_core.engine.plugin_calls import PluginCaller
+from climate_core.engine.scheduler import Scheduler, Wakeups
 from climate_core.engine.start_preparation import StartPreparation
-from climate_core.lease import model
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
@@ -42,7 +40,7 @@ from climate_core.repair import listener
 from climate_core.repair.cleanup import LeasePurger
 from climate_core.repair.reconciliation import Reconciler
 from climate_core.rpc import client, server
-from climate_core.threads import Background, Backoff, MessageServer
+from climate_core.threads import Background, Backoff, MessageServer, Worker
 
 LOG = log.getLogger(__name__)
 
@@ -58,7 +56,6 @@ class ManagerService:
     :param cloud: default: the one of ``[cloud]``
     :param plugins: resource type -> plugin; default: those of ``[manager] plugins``
     :param trusts: default: the cloud's
-    :param send: sends a notification; default: through ``[oslo_messaging_notifications]``
     :param watch: whether to compare with the cloud and to listen to Nova and Cinder
     :raises climate_core.plugins.loading.PluginError: the plugins cannot be used
     :raises climate_core.packages.InvalidConfiguration: a package cannot use its options
@@ -74,7 +71,6 @@ class ManagerService:
         cloud: Cloud | None = None,
         plugins: Mapping[str, ResourcePlugin] | None = None,
         trusts: Trusts | None = None,
-        send: publisher.Send | None = None,
         watch: bool = True,
     ) -> None:
         self.conf = conf
@@ -93,23 +89,24 @@ class ManagerService:
         self._calendar = Calendar(self.database)
         self._transport = client.open_transport(conf)
         self._client = client.ManagerClient(conf, self._transport)
-        # Its request id is how this manager knows its own hints, which come back to it.
-        self._hint = context.RequestContext(overwrite=False)
         operations = self._create_operations()
         self.scheduler = self._create_scheduler(operations)
         self.queue = QueueWorker(operations.queue)
         self.publisher = publisher.Publisher(
             self.database,
             self.clock,
-            send or publisher.create_sender(conf),
+            publisher.create_sender(conf),
             conf.engine.idle_seconds,
             conf.engine.claim_ttl,
         )
         self.webhooks = self._create_webhook_sender()
-        self.rpc = self._create_rpc_server(operations)
+        senders: list[Worker] = [self.publisher, *filter(None, [self.webhooks])]
         #: The parts that finish work in progress, and those that start work; in order of start.
-        self._finishers = [self.claims, self.publisher, *filter(None, [self.webhooks])]
+        self._finishers = [self.claims, *senders]
         self.preparation = self._create_preparation()
+        self.wakeups = Wakeups(self.scheduler, self.preparation, senders, self._client)
+        operations.creator.wakeups = self.wakeups
+        self.rpc = self._create_rpc_server(operations)
         self._starters = [
             self.scheduler,
             self.queue,
@@ -128,7 +125,7 @@ class ManagerService:
             self.trusts,
             self.cloud,
         )
-        return LeaseOperations(shared, self._nudge_for_lease)
+        return LeaseOperations(shared)
 
     def _create_scheduler(self, operations: LeaseOperations) -> Scheduler:
         engine = self.conf.engine
@@ -136,26 +133,28 @@ class ManagerService:
             engine.workers,
             engine.service_share,
             list_services(self.plugins),
-            self.metrics.threads,
+            self.metrics,
             # As many again are claimed before there is a thread for them.
             places=2 * engine.workers,
         )
-        executor = EventExecutor(
-            self.database,
+        calls = PluginCaller(
             self.clock,
-            self.claims,
             self.plugins,
-            AllocationReleaser(self._calendar, self.plugins),
-            operations.lease_calls,
+            bulkhead,
+            operations,
             Backoff.of(self.conf),
             self.metrics,
-            operations.preempt_servers,
-            bulkhead.enter,
         )
-        self._early_looks = EarlyPolls(
-            self.database, list_services(self.plugins), executor.fast_starts.find_early_poll
+        self._fast_starts = FastStarts(self.database, self.clock, self.plugins, bulkhead)
+        executor = EventExecutor(
+            self.clock,
+            self.claims,
+            calls,
+            AllocationReleaser(self._calendar, self.plugins),
+            self._fast_starts,
+            self.metrics,
         )
-        pool = EventPool(self.database, executor.work, engine.workers, bulkhead)
+        pool = EventPool(executor, engine.workers, bulkhead)
         self.metrics.watch_pool(pool)
         return Scheduler(self.database, self.clock, pool, engine.idle_seconds)
 
@@ -165,9 +164,7 @@ class ManagerService:
         if not seconds or not types:
             return None
         idle = self.conf.engine.idle_seconds
-        return StartPreparation(
-            self.database, self.clock, self.cloud.prepare, types, seconds, idle
-        )
+        return StartPreparation(self.database, self.clock, self.cloud, types, seconds, idle)
 
     def _create_webhook_sender(self) -> webhooks.WebhookSender | None:
         if not self.conf.webhooks.enabled:
@@ -176,24 +173,22 @@ class ManagerService:
         return webhooks.WebhookSender(self.conf, self.database, self.clock, rules, self.cloud)
 
     def _create_rpc_server(self, operations: LeaseOperations) -> MessageServer:
-        feeds = FeedOperations(self.conf, self.database, self.trusts)
-        endpoints = [
-            server.Endpoint(each, self._nudge_all)
-            for package in packages.list_packages()
-            for each in package.create_operations(self.conf, self.database, self.cloud)
-        ]
-        return MessageServer(
-            'rpc',
-            server.create_server(
-                self._transport,
-                self.conf.manager.host,
-                server.LeaseEndpoint(operations, self._nudge_all, self._handle_nudge),
-                server.Endpoint(operations.creator, self._nudge_all),
-                server.Endpoint(feeds, self._nudge_all),
-                *endpoints,
-                local_types=loading.list_local_types(self.plugins.values()),
+        served = [
+            operations,
+            operations.creator,
+            FeedOperations(self.conf, self.database, self.trusts),
+            *(
+                operations_of_package
+                for package in packages.list_packages()
+                for operations_of_package in package.create_operations(
+                    self.conf, self.database, self.cloud
+                )
             ),
-        )
+        ]
+        local_types = loading.list_local_types(self.plugins.values())
+        host = self.conf.manager.host
+        made = server.create_server(self._transport, host, served, self.wakeups, local_types)
+        return MessageServer('rpc', made)
 
     def _create_watchers(self, watch: bool) -> Iterator[Background]:
         conf = self.conf
@@ -223,12 +218,7 @@ class ManagerService:
             }
             yield from checks.values()
             yield from listener.create_listeners(
-                conf,
-                self.plugins,
-                checks,
-                self._early_looks,
-                self.scheduler,
-                workers,
+                conf, self.plugins, checks, self._fast_starts, self.scheduler, workers
             )
         if conf.metrics.listen:
             # It binds its address immediately: a manager that cannot bind it does not start.
@@ -266,7 +256,8 @@ class ManagerService:
         deadline = time.monotonic() + self.conf.engine.grace_seconds
         if not self.rpc.is_connecting:
             # An RPC server that is idle would notice its stop only after up to 5 s.
-            threading.Thread(target=self._nudge_others, name='wake rpc', daemon=True).start()
+            notify = self.wakeups.notify_managers
+            threading.Thread(target=notify, name='wake rpc', daemon=True).start()
         late = threads.stop(self._starters[::-1], deadline)
         late += threads.stop(self._finishers[::-1], deadline)
         if late:
@@ -280,7 +271,7 @@ class ManagerService:
     def _close_bus(self, deadline: float) -> None:
         def close() -> None:
             # The other managers may resume the unfinished work immediately.
-            self._nudge_others()
+            self.wakeups.notify_managers()
             self._transport.cleanup()
 
         # oslo.messaging waits for its heartbeat, which waits for a RabbitMQ that may be away.
@@ -294,51 +285,10 @@ class ManagerService:
         """Wait until :meth:`stop` was called; return whether that happened in time."""
         return self._stopped.wait(timeout)
 
-    def nudge(self) -> None:
-        """Wake the scheduler and the senders of this manager."""
-        self.scheduler.nudge()
-        self.publisher.nudge()
-        if self.webhooks is not None:
-            self.webhooks.nudge()
-
-    def _handle_nudge(self, hint: context.RequestContext) -> None:
-        if hint.request_id != self._hint.request_id:
-            self.nudge()
-            self._prepare_new_leases()
-
-    def _prepare_new_leases(self) -> None:
-        if self.preparation is not None:
-            self.preparation.look_again()
-
     def _retire_trust(self, trust_id: str) -> None:
         """Let no new lease share a trust that Keystone rejects; its leases keep it."""
         try:
             self.database.write(db_trusts.retire, [trust_id])
         except DATABASE_ERRORS:
-            told = 'New leases may still share the trust %s, which Keystone refuses'
-            LOG.warning(told, trust_id, exc_info=True)
-
-    def _nudge_for_lease(self, lease: model.Lease, now: datetime.datetime) -> None:
-        """Nudge the engines, unless all of them poll again long before an event is due."""
-        soon = now + datetime.timedelta(seconds=2 * self.conf.engine.idle_seconds)
-        first = min((each.next_at for each in lease.events if each.next_at), default=None)
-        if first is not None and first <= soon:
-            self.scheduler.expect(first)
-            if self.preparation is not None:
-                self.preparation.expect(lease)
-            self._nudge_others()
-
-    def _nudge_all(self) -> None:
-        # Notifications wake their senders by a signal of the transaction.
-        self.scheduler.nudge()
-        self._prepare_new_leases()
-        self._nudge_others()
-
-    def _nudge_others(self) -> None:
-        try:
-            self._client.nudge(self._hint)
-        except messaging.MessagingException:
-            LOG.warning(
-                'Could not notify the other managers of new work; they find it when they poll',
-                exc_info=True,
-            )
+            message = 'New leases may still share the trust %s, which Keystone refuses'
+            LOG.warning(message, trust_id, exc_info=True)

@@ -12,16 +12,14 @@ it: a manager that dies before that poll leaves it to the next one.
 import dataclasses
 import datetime
 import functools
-from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from sqlalchemy import orm
 
-from climate_core.concurrency import BatchRunner, Outcome
 from climate_core.db import engine, sql
-from climate_core.db.engine import Database, signal
+from climate_core.db.engine import signal
 from climate_core.db.tables import EVENTS, LEASES, RESERVATIONS
 from climate_core.lease import events as lease_events
 from climate_core.lease import model, states
@@ -465,64 +463,12 @@ def postpone_retries(
 #: since a poll reads each of them.
 MIN_POLL_SECONDS: Final = 0.5
 _RESOURCES_PER_SECOND: Final = 20
-#: Maximum number of resources of a statement.
-_MAX_RESOURCES: Final = 100
-
-#: Finds the event of the lease that waits for a resource, by its type and id.
-FindKnown = Callable[[str, str], DueEvent | None]
 
 
-class EarlyPolls(BatchRunner[model.ResourceKey, DueEvent | None]):
-    """Find events that may be polled early, for concurrent callers in one statement.
-
-    :param services: which services are called for an event
-    :param known: finds the event of a resource without the database, if it can
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        services: Services = NO_SERVICES,
-        known: FindKnown = lambda _type, _id: None,
-    ) -> None:
-        super().__init__(_MAX_RESOURCES)
-        self._database = database
-        self._services = services
-        self._known = known
-
-    def find(self, resource_type: str, resource_id: str) -> DueEvent | None:
-        """Find the event of the lease that waits for a resource, if one does.
-
-        If a manager works on it, its poll may have come too early: the next poll follows it, with
-        the generation that it leaves. If the manager works on it for longer, the claim fails, and
-        the next regular poll follows.
-
-        :returns: the event, to be claimed at its ``next_at``, which the database does not have;
-            None if its regular poll comes as soon
-        """
-        key = resource_type, resource_id
-        found = self._known(resource_type, resource_id) or self.run(key, key)
-        services = self._services.of_type(resource_type)
-        return None if found is None else dataclasses.replace(found, services=services)
-
-    def run_batch(self, items: Sequence[model.ResourceKey]) -> list[Outcome[DueEvent | None]]:
-        by_type: dict[str, list[str]] = defaultdict(list)
-        for resource_type, resource_id in items:
-            by_type[resource_type].append(resource_id)
-        outcomes: dict[model.ResourceKey, Outcome[DueEvent | None]] = {}
-        for resource_type, ids in by_type.items():
-            try:
-                found = self._database.read(_find_early, resource_type, ids)
-            except BaseException as exc:  # noqa: BLE001 - the callers raise it
-                outcomes |= {(resource_type, each): (None, exc) for each in ids}
-            else:
-                outcomes |= {(resource_type, each): (found.get(each), None) for each in ids}
-        return [outcomes[item] for item in items]
-
-
-def _find_early(
+def find_early(
     session: orm.Session, resource_type: str, resource_ids: Sequence[str]
 ) -> dict[str, DueEvent | None]:
+    """Return the events that may be polled early, by the resources that their leases wait for."""
     query = sql.cached_statement(session, _select_early)
     found: dict[str, DueEvent | None] = {}
     for row in session.execute(query, {'of_type': resource_type, 'ids': list(resource_ids)}):

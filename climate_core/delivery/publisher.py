@@ -112,7 +112,7 @@ class Publisher(Worker):
         super().__init__(idle_seconds)
         self._database = database
         self._clock = clock
-        self._send = send
+        self.send = send
         self._ttl = ttl
         self._claimed = ClaimedNotifications()
         #: Whether to query the database now, and otherwise when, by the monotonic clock.
@@ -231,5 +231,5 @@ class Publisher(Worker):
 
     def _send_one(self, item: Notification | NewNotification) -> None:
         test_hooks.reached('outbox.before', event_type=item.event_type)
-        self._send(item.event_type, item.payload)
+        self.send(item.event_type, item.payload)
         test_hooks.reached('outbox.after', event_type=item.event_type)

@@ -18,7 +18,7 @@ from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.db import calendar as db_calendar
 from climate_core.db import leases
 from climate_core.db.engine import signal
-from climate_core.engine import attempts
+from climate_core.engine.plugin_calls import EXPECTED_ERRORS
 from climate_core.lease import model, states
 from climate_core.plugins.base import CalendarBacked, Lockable, ResourcePlugin
 
@@ -94,7 +94,7 @@ class AllocationReleaser:
                     plugin.end(lease, reservation)
                 elif lease.preemptible and isinstance(plugin, Lockable):
                     plugin.unlock(reservation.resource_id, lease.id)
-            except attempts.EXPECTED_ERRORS as exc:
+            except EXPECTED_ERRORS as exc:
                 LOG.warning('%s is not ended again: %s', reservation.id, exc)
             except Exception:
                 # An unexpected error of one plugin must not keep the others from their end.

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 
 from climate_core.db.events import NO_SERVICES, DueEvent, Services
+from climate_core.delivery.metrics import Metrics
 from climate_core.lease import events
 from climate_core.plugins.base import ResourcePlugin
 
@@ -35,10 +36,10 @@ class _ServiceCounter:
 
     :param size: maximum number of events
     :param percent: share of one service in the events that the other services leave
-    :param observer: called with the number of events of a service
+    :param observer: gets the number of events of a service
     """
 
-    def __init__(self, size: int, percent: int, observer: Callable[[str, int], None]) -> None:
+    def __init__(self, size: int, percent: int, observer: Metrics | None = None) -> None:
         self._size, self._percent, self._observer = size, percent, observer
         self._at: dict[str, Collection[str]] = {}
         self._counts: dict[str, int] = defaultdict(int)
@@ -67,8 +68,9 @@ class _ServiceCounter:
             self._counts[service] -= 1
         for service in services or ():
             self._counts[service] += 1
-        for service in {*before, *(services or ())}:
-            self._observer(service, self._counts[service])
+        if self._observer is not None:
+            for service in {*before, *(services or ())}:
+                self._observer.threads(service, self._counts[service])
         return before
 
 
@@ -78,7 +80,7 @@ class ServiceBulkhead:
     :param workers: number of threads
     :param percent: share of one service in the threads that the other services leave
     :param services: the services, and the types of resources for which each is called
-    :param observer: called with the number of threads that call a service
+    :param observer: gets the number of threads that call a service
     :param places: maximum number of events in progress; None: the number of threads
     """
 
@@ -87,12 +89,12 @@ class ServiceBulkhead:
         workers: int,
         percent: int,
         services: Services = NO_SERVICES,
-        observer: Callable[[str, int], None] = lambda _service, _threads: None,
+        observer: Metrics | None = None,
         places: int | None = None,
     ) -> None:
         self.services = services
         self.places = workers if places is None else places
-        self._events = _ServiceCounter(self.places, percent, lambda _service, _events: None)
+        self._events = _ServiceCounter(self.places, percent)
         self._threads = _ServiceCounter(workers, percent, observer)
         self._lock = threading.Lock()
         #: Called when an event no longer needs a service that it might have called.

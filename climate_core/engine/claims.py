@@ -13,7 +13,6 @@ from sqlalchemy import orm
 
 from climate_core.db import events
 from climate_core.db.engine import DATABASE_ERRORS, Database
-from climate_core.engine.event_steps import Superseded
 from climate_core.lease import model, states
 from climate_core.threads import Backoff, Worker
 
@@ -21,8 +20,11 @@ from climate_core.threads import Backoff, Worker
 _CONFIRMED_SECONDS: Final = 1.0
 
 
-class ClaimLost(Superseded):
-    """A claim expired and another manager has the event, or the event was superseded."""
+class ClaimLost(Exception):
+    """A claim expired and another manager has the event, or the event was superseded.
+
+    A write raises it before anything is written.
+    """
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -62,7 +64,7 @@ class Claims(Worker):
 
     def __init__(self, database: Database, ttl: float) -> None:
         super().__init__(ttl, pause=Backoff(ttl / 10, ttl / 10))
-        self._database = database
+        self.database = database
         self._ttl = ttl
         self._held: set[EventClaim] = set()
 
@@ -107,7 +109,7 @@ class Claims(Worker):
 
     def give_back(self, claim: EventClaim) -> None:
         """End a claim, so that the event is due again; :meth:`drop` must follow."""
-        self._database.write(events.renew, claim.event_id, claim.generation, 0.0)
+        self.database.write(events.renew, claim.event_id, claim.generation, 0.0)
 
     def renew(self, now: float) -> None:
         """Renew the claims that are due for it at ``now`` (monotonic seconds)."""
@@ -117,7 +119,7 @@ class Claims(Worker):
             self._renew(claim, now)
 
     def _renew(self, claim: EventClaim, now: float) -> None:
-        if self._database.write(events.renew, claim.event_id, claim.generation, self._ttl):
+        if self.database.write(events.renew, claim.event_id, claim.generation, self._ttl):
             claim.renew_at = now + self._ttl / 3
             return
         claim.lost = True

@@ -7,97 +7,54 @@ while their threads call services for other events. For that more events are cla
 threads. A single event is written immediately.
 """
 
-import dataclasses
-import functools
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent import futures
-from typing import Any, Final
+from typing import Final, Protocol
 
 from oslo_log import log
 
-from climate_core import context
-from climate_core.concurrency import Outcome
-from climate_core.db.engine import Database
 from climate_core.db.events import DueEvent
-from climate_core.engine import event_steps
 from climate_core.engine.bulkhead import ServiceBulkhead
-from climate_core.engine.event_steps import (
-    CALL_SERVICES,
-    NO_OUTCOME,
-    Step,
-    Work,
-    WorkResult,
-    Write,
-    advance,
-)
+from climate_core.engine.executor import MAX_GROUP_SIZE, EventExecutor, EventJob, Stage
 
 LOG = log.getLogger(__name__)
 
-#: Maximum number of events that are claimed, and of those that are finished, in one transaction:
-#: the rows of their leases are locked until the commit.
-_MAX_GROUP_SIZE: Final = 16
 #: Maximum number of concurrent transactions: rows that others have locked block only one of them.
 _MAX_TRANSACTIONS: Final = 2
 
-#: Called with the result of the work on an event, or with what was raised.
-Ended = Callable[[DueEvent, WorkResult | None, BaseException | None], None]
 
+class Receiver(Protocol):
+    """The object that hands events to the pool."""
 
-@dataclasses.dataclass(eq=False, slots=True)
-class _Job:
-    """The work on an event, and the outcome of its last step.
-
-    :param has_called: whether services may have been called for it
-    """
-
-    due: DueEvent
-    work: Work
-    ended: Ended
-    outcome: Outcome[Any] = NO_OUTCOME
-    write: Write | None = None
-    has_called: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _End:
-    """The end of the work on an event: its result, or what was raised."""
-
-    result: WorkResult | None = None
-    error: BaseException | None = None
+    def end_event(self, job: EventJob) -> None:
+        """Take the result of the work on an event, or its error."""
 
 
 class EventPool:
     """Work on events.
 
-    :param work: starts the work on an event. The first step of an early poll calls services, that
-        of any other event claims it
+    :param executor: does the steps of the events
     :param workers: number of threads
     :param bulkhead: how many events, and threads, each service may have
     """
 
-    def __init__(
-        self,
-        database: Database,
-        work: Callable[[DueEvent], Work],
-        workers: int,
-        bulkhead: ServiceBulkhead,
-    ) -> None:
+    def __init__(self, executor: EventExecutor, workers: int, bulkhead: ServiceBulkhead) -> None:
         self.bulkhead = bulkhead
-        self._writer = event_steps.EventWriter(database, _MAX_GROUP_SIZE)
-        self._work = work
+        self._executor = executor
         self._workers = workers
         self._pool = futures.ThreadPoolExecutor(workers, thread_name_prefix='event')
         self._lock = threading.Lock()
         self._stopping = self._closed = False
         self._running = 0
         self._writing = 0
-        #: Work that has not started, that will call services, that will write, and that is left.
-        self._new: deque[_Job] = deque()
-        self._ready: dict[str, _Job] = {}
-        self._writes: list[_Job] = []
-        self._left: list[_Job] = []
+        #: Events to claim, to call services for, to finish, and to leave to other managers.
+        self._claims: deque[EventJob] = deque()
+        self._ready: dict[str, EventJob] = {}
+        self._finishes: deque[EventJob] = deque()
+        self._left: list[EventJob] = []
+        self._receivers: dict[EventJob, Receiver] = {}
         bulkhead.freed.append(self._help)
 
     @property
@@ -110,28 +67,24 @@ class EventPool:
         """Return how many events wait for a thread."""
         return len(self._ready)
 
-    def begin(self, batch: Sequence[DueEvent], ended: Ended) -> None:
-        """Work on events; ``ended`` is called once for each of them."""
-        jobs = [_Job(due, self._work(due), ended) for due in batch]
+    def begin(self, batch: Sequence[DueEvent], receiver: Receiver) -> None:
+        """Work on events; the receiver gets each of them at its end."""
+        jobs = [self._executor.create_job(due) for due in batch]
         with self._lock:
             for job in jobs:
-                if self._stopping:
-                    self._left.append(job)
-                elif job.due.is_early:
-                    self._ready[job.due.id] = job
-                else:
-                    self._new.append(job)
+                self._receivers[job] = receiver
+                self._queue(job)
             self._add_thread()
 
     def stop(self) -> None:
         """Call services for no other event: other managers may start what waits for a thread."""
         with self._lock:
             self._stopping = True
-            waiting = [job for job in self._ready.values() if not job.has_called]
+            waiting = [job for job in self._ready.values() if job.stage is not Stage.UNDO]
             for job in waiting:
                 del self._ready[job.due.id]
-            self._left += [*self._new, *waiting]
-            self._new.clear()
+            self._left += [*self._claims, *waiting]
+            self._claims.clear()
             if self._left:
                 self._add_thread()
 
@@ -140,6 +93,17 @@ class EventPool:
         with self._lock:
             self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _queue(self, job: EventJob) -> None:
+        """Queue the next step of an event."""
+        if job.stage is Stage.FINISH:
+            self._finishes.append(job)
+        elif self._stopping and job.stage is not Stage.UNDO:
+            self._left.append(job)
+        elif job.stage is Stage.CLAIM:
+            self._claims.append(job)
+        else:
+            self._ready[job.due.id] = job
 
     def _add_thread(self) -> None:
         if self._running >= self._workers or self._closed:
@@ -161,29 +125,44 @@ class EventPool:
                 self._add_thread()
 
     def _run(self) -> None:
+        """Leave events, write a group of them, or call services for one, until none may go on."""
         while True:
+            group: list[EventJob] = []
+            job = None
             with self._lock:
-                turn = None if self._closed else self._next_turn()
-                if turn is None:
+                left, self._left = ([], self._left) if self._closed else (self._left, [])
+                if not left and not self._closed:
+                    group = self._take_group()
+                    job = None if group else self._take_callable()
+                if not (left or group or job):
                     self._running -= 1
                     return
             try:
-                turn()
+                if left:
+                    self._abandon(left)
+                elif group:
+                    self._write(group)
+                elif job is not None:
+                    self._call(job)
             except Exception:
                 LOG.exception('Events are resumed when their claims expire')
 
-    def _next_turn(self) -> Callable[[], None] | None:
-        if self._left:
-            left, self._left = self._left, []
-            return functools.partial(self._leave, left)
-        if (self._new or self._writes) and self._writing < _MAX_TRANSACTIONS:
-            self._writing += 1
-            new = [self._new.popleft() for _ in range(min(len(self._new), _MAX_GROUP_SIZE))]
-            turn = functools.partial(self._begin, new, self._take_writes())
-            if self._new or self._writes or self._ready:
-                self._add_thread()
-            return turn
-        # This thread takes one event that waits for a service, and another thread the next one.
+    def _take_group(self) -> list[EventJob]:
+        """Take events that are claimed and finished in one transaction, if there may be one."""
+        if not (self._claims or self._finishes) or self._writing >= _MAX_TRANSACTIONS:
+            return []
+        self._writing += 1
+        group = [
+            queue.popleft()
+            for queue in (self._finishes, self._claims)
+            for _ in range(min(len(queue), MAX_GROUP_SIZE))
+        ]
+        if self._claims or self._finishes or self._ready:
+            self._add_thread()
+        return group
+
+    def _take_callable(self) -> EventJob | None:
+        """Take one event that waits for a service; another thread takes the next one."""
         callable_jobs = self._callable()
         job, another = next(callable_jobs, None), next(callable_jobs, None)
         if job is None:
@@ -192,9 +171,9 @@ class EventPool:
             self._add_thread()
         del self._ready[job.due.id]
         self.bulkhead.take_thread(job.due)
-        return functools.partial(self._call, job)
+        return job
 
-    def _callable(self) -> Iterator[_Job]:
+    def _callable(self) -> Iterator[EventJob]:
         """Find the events for which a thread may call services."""
         # Services without a free thread are checked once, not for each event that calls them.
         full: set[Collection[str]] = set()
@@ -207,91 +186,48 @@ class EventPool:
             else:
                 full.add(services)
 
-    def _take_writes(self) -> list[_Job]:
-        taken, self._writes = self._writes[:_MAX_GROUP_SIZE], self._writes[_MAX_GROUP_SIZE:]
-        return taken
-
-    def _leave(self, jobs: Sequence[_Job]) -> None:
+    def _abandon(self, jobs: Sequence[EventJob]) -> None:
         for job in jobs:
-            job.work.close()
-            _report_end(job, _End(False))
+            self._executor.abandon(job)
+        self._continue(jobs)
 
-    def _begin(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
-        """Start the work on events, and write their claims together with other writes."""
+    def _write(self, jobs: Sequence[EventJob]) -> None:
         try:
-            self._go_on(jobs, writes)
-            self._write(writes)
+            while jobs:
+                group, jobs = _split_by_lease(jobs)
+                self._executor.write(group)
+                self._continue(group)
         finally:
             with self._lock:
                 self._writing -= 1
 
-    def _call(self, job: _Job) -> None:
-        job.has_called = True
+    def _call(self, job: EventJob) -> None:
         try:
-            reached = _run_step(job)
+            self._executor.call(job)
         finally:
             self.bulkhead.leave_thread(job.due.id)
-        with self._lock:
-            self._put(job, reached, self._writes)
-        _report_end(job, reached)
+        self._continue([job])
 
-    def _write(self, jobs: list[_Job]) -> None:
-        """Write for events, and continue each until its next step."""
-        while jobs:
-            group, jobs = _split_by_lease(jobs)
-            writes = [job.write for job in group if job.write is not None]
+    def _continue(self, jobs: Sequence[EventJob]) -> None:
+        """Queue the next steps of events; report those that have ended."""
+        ended = [job for job in jobs if job.stage is Stage.ENDED]
+        with self._lock:
+            for job in jobs:
+                if job.stage is not Stage.ENDED:
+                    self._queue(job)
+                    # This thread takes the writes.
+                    if not job.writes:
+                        self._add_thread()
+            receivers = [self._receivers.pop(job) for job in ended]
+        for job, receiver in zip(ended, receivers, strict=True):
             try:
-                outcomes = self._writer.run_batch(writes)
-            except BaseException as exc:  # noqa: BLE001 - it is raised where they are written
-                outcomes = [(None, exc)] * len(group)
-            for job, outcome in zip(group, outcomes, strict=True):
-                job.outcome = outcome
-            self._go_on(group, jobs)
-
-    def _go_on(self, jobs: Sequence[_Job], writes: list[_Job]) -> None:
-        """Continue events until their next steps, and queue these."""
-        reached = [(job, _run_step(job)) for job in jobs]
-        with self._lock:
-            for job, what in reached:
-                self._put(job, what, writes)
-        for job, what in reached:
-            _report_end(job, what)
-
-    def _put(self, job: _Job, reached: Step | _End, writes: list[_Job]) -> None:
-        if isinstance(reached, Write):
-            job.write = reached
-            writes.append(job)
-        elif reached is CALL_SERVICES and self._stopping and not job.has_called:
-            self._left.append(job)
-            self._add_thread()
-        elif reached is CALL_SERVICES:
-            self._ready[job.due.id] = job
-            self._add_thread()
+                receiver.end_event(job)
+            except Exception:
+                LOG.exception('Could not record the end of the work on an event')
 
 
-def _run_step(job: _Job) -> Step | _End:
-    """Continue an event until its next step."""
-    context.of_event(job.due.id, job.due.lease_id)
-    outcome, job.outcome = job.outcome, NO_OUTCOME
-    try:
-        return advance(job.work, outcome)
-    except StopIteration as end:
-        return _End(end.value)
-    except BaseException as exc:  # noqa: BLE001 - the caller logs it
-        return _End(error=exc)
-
-
-def _report_end(job: _Job, reached: Step | _End) -> None:
-    if not isinstance(reached, _End):
-        return
-    try:
-        job.ended(job.due, reached.result, reached.error)
-    except Exception:
-        LOG.exception('Could not record the end of the work on an event')
-
-
-def _split_by_lease(jobs: Sequence[_Job]) -> tuple[list[_Job], list[_Job]]:
+def _split_by_lease(jobs: Sequence[EventJob]) -> tuple[list[EventJob], list[EventJob]]:
     """Return the first event of each lease, and the others, which read what it writes."""
-    first: dict[str, _Job] = {}
+    first: dict[str, EventJob] = {}
     others = [job for job in jobs if first.setdefault(job.due.lease_id, job) is not job]
     return list(first.values()), others

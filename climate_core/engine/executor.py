@@ -1,201 +1,210 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Execute one event from its claim to its finish.
+"""Work on events in three stages: claim a group, call the plugins of each, finish a group.
 
 Read the resource, do the difference, record the outcome: each part may be done twice, by another
 manager too, without harm. Only the finish counts, and it is fenced by the claim's generation.
+
+Claims and finishes of events that come at the same time share a transaction: their leases are
+read, changed and notified of together, see :func:`climate_core.db.sql.deferred_writes`. The fence
+of each event stays its own. :mod:`climate_core.engine.event_pool` has the threads.
 """
 
 import contextlib
 import dataclasses
 import datetime
-import functools
-from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from oslo_db import exception as db_exc
 from oslo_log import log
 from sqlalchemy import orm
 
-from climate_core import context, exceptions, test_hooks
-from climate_core.db import leases, store
-from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
+from climate_core import context, test_hooks
+from climate_core.concurrency import Outcome
+from climate_core.db import leases, sql, store
+from climate_core.db.engine import DATABASE_ERRORS, GroupWriter, Stale
 from climate_core.db.events import DueEvent
 from climate_core.db.sql import Clock
-from climate_core.delivery import metrics
-from climate_core.engine import attempts, claims
+from climate_core.delivery.metrics import Metrics
 from climate_core.engine.allocation_release import AllocationReleaser
-from climate_core.engine.claims import ClaimLost, Claims, EventClaim
-from climate_core.engine.event_steps import CALL_SERVICES, Step, Work, WorkResult, Write
+from climate_core.engine.claims import ClaimLost, Claims, EventClaim, find_claimed_event
 from climate_core.engine.fast_start import FastStarts, FinishedStart
+from climate_core.engine.plugin_calls import PluginCaller
 from climate_core.lease import events, history, model, states, transitions
-from climate_core.lease.events import preparation
-from climate_core.plugins.base import Done, PollAgain, ResourcePlugin, UserOfResources
-from climate_core.threads import Backoff
 
 LOG = log.getLogger(__name__)
 
 #: Errors of the database after which an event is resumed when its claim expires.
 _DATABASE_ERRORS: tuple[type[Exception], ...] = (Stale, *DATABASE_ERRORS)
+#: Maximum number of events that are claimed, and of those that are finished, in one transaction:
+#: the rows of their leases are locked until the commit.
+MAX_GROUP_SIZE: Final = 16
 
-#: Seconds until the retry of a resource whose service has all of its threads in use.
-_NO_THREAD_SECONDS = 1.0
+#: When the first new event is due after the work; True: not known; False: there is no new event.
+WorkResult = datetime.datetime | bool
+NextTimes = Mapping[str, datetime.datetime | None]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _StartedEvent:
-    """A claimed event, and the work to do for it.
+class Stage(enum.Enum):
+    """The next step of the work on an event: a write, or calls to services, or none."""
 
-    :param known: when each event of the lease was due before the claim, by their ids
-    """
+    #: An early poll reads whether the resource of its start is active.
+    POLL = 'poll'
+    CLAIM = 'claim'
+    CALL = 'call'
+    FINISH = 'finish'
+    #: The claim was lost after calls: end again what ended concurrently.
+    UNDO = 'undo'
+    ENDED = 'ended'
 
+
+class _StartedEvent(NamedTuple):
     claim: EventClaim
     work: transitions.EventWork
-    known: Mapping[str, datetime.datetime | None]
+    known: NextTimes
 
 
-@dataclasses.dataclass(eq=False)
-class EventExecutor:
-    """Execute events that are due.
+@dataclasses.dataclass(eq=False, slots=True)
+class EventJob:
+    """The work on an event.
 
-    :param plugins: resource type -> plugin
-    :param allocations: releases the allocations of reservations that have ended
-    :param lease_calls: name -> the operation of a handler with this ``lease_call``
-    :param observer: records the outcomes of claims
-    :param enter: counts the thread of an event, by its id, for the service of the plugin that is
-        about to be called; returns whether it may be called
-    :param give_way: preempts other leases for a lease without sufficient capacity; returns whether
-        it did
+    :param claim: set by the claim, with the ``work`` to do and what was ``known`` before
+    :param known: when each event of the lease was due before the claim, by their ids
+    :param outcomes: of the calls, by reservation
+    :param fast_start: the start that an early poll has completed; it is finished without a claim
+    :param result: after the end of the work, unless there is an ``error``
     """
 
-    database: Database
-    clock: Clock
-    claims: Claims
-    plugins: Mapping[str, ResourcePlugin]
-    allocations: AllocationReleaser
-    lease_calls: Mapping[str, Callable[[model.Lease], PollAgain | None]]
-    backoff: Backoff
-    observer: metrics.Metrics | None = None
-    give_way: Callable[[model.Lease], bool] = lambda _lease: False
-    enter: Callable[[str, ResourcePlugin], bool] = lambda _event_id, _plugin: True
+    due: DueEvent
+    stage: Stage
+    claim: EventClaim | None = None
+    work: transitions.EventWork | None = None
+    known: NextTimes = dataclasses.field(default_factory=dict)
+    outcomes: Mapping[str, transitions.Outcome] = dataclasses.field(default_factory=dict)
+    fast_start: FinishedStart | None = None
+    result: WorkResult = False
+    error: BaseException | None = None
 
-    def __post_init__(self) -> None:
-        self.fast_starts = FastStarts(self.plugins, self.clock, self.enter)
+    @property
+    def info(self) -> dict[str, str]:
+        """Return its fields for test points."""
+        due = self.due
+        return {'event_id': due.id, 'event_type': due.event_type, 'lease_id': due.lease_id}
 
-    def work(self, due: DueEvent) -> Work:
-        """Claim an event and work on it, step by step."""
-        if due.is_early:
-            finished = yield from self._finish_awake(due)
-            if finished is not None:
-                return finished
-        self.fast_starts.forget(due.lease_id)
-        begun: _StartedEvent | None = yield from self._claim(due)
-        if begun is None:
-            if self.observer and not due.is_early:
-                self.observer.record_lost_claim(due)
-            return True
-        claim = begun.claim
-        self.claims.hold(claim)
-        if self.observer:
-            self.observer.claimed(due, self.clock.now())
-        try:
-            test_hooks.reached('event.claimed', **claim.info)
-            return (yield from self._do(begun))
-        except ClaimLost:
-            LOG.info('%s of lease %s was superseded', claim.event_type, claim.lease_id)
-            if self.observer:
-                self.observer.lost(claim.event_id)
-            return True
-        finally:
-            self.claims.drop(claim)
+    @property
+    def writes(self) -> bool:
+        """Return whether its next step is a write."""
+        return self.stage in (Stage.CLAIM, Stage.FINISH)
 
-    def _finish_awake(self, due: DueEvent) -> Generator[Step, Any, WorkResult | None]:
-        """Finish a start whose resource is active; None if it has to be claimed."""
-        finished = self.fast_starts.find(due)
-        if finished is None:
-            return None
-        info = {'event_id': due.id, 'event_type': due.event_type, 'lease_id': due.lease_id}
-        test_hooks.reached('finish.before', **info)
-        after = yield Write(due.lease_id, functools.partial(self._save_awake, finished))
-        if after is None:
-            return None
-        test_hooks.reached('finish.after', **info)
-        if self.observer:
-            self.observer.claimed(due, self.clock.now())
-        return self._finished(after, due.id, _next_times(finished.lease))
 
-    def _claim(self, due: DueEvent) -> Generator[Step, Any, _StartedEvent | None]:
-        """Claim and start an event in one transaction."""
-        try:
-            begun: _StartedEvent | None = yield Write(
-                due.lease_id, functools.partial(self._begin, due)
-            )
-        except db_exc.DBConnectionError:
-            raise
-        except Exception:
-            # Its claim was rolled back with it. With a claim of its own it is retried when that
-            # expires, and not immediately.
-            with contextlib.suppress(*_DATABASE_ERRORS):
-                self.database.write(self.claims.claim, due)
-            raise
-        return begun
+class EventExecutor(GroupWriter[EventJob, Any]):
+    """Do the steps of events.
 
-    def _do(self, begun: _StartedEvent) -> Work:
-        claim, work = begun.claim, begun.work
-        if work.skip_reason is not None:
-            return True
-        try:
-            yield CALL_SERVICES
-        except GeneratorExit:
-            # No service was called: another manager may start it immediately.
-            with contextlib.suppress(*_DATABASE_ERRORS):
-                self.claims.give_back(claim)
-            raise
-        if not self.claims.confirm(claim):
-            raise ClaimLost
-        try:
-            outcomes = self._act(claim, work)
-            test_hooks.reached('finish.before', **claim.info)
-            after = yield Write(claim.lease_id, functools.partial(self._finish, claim, outcomes))
-        except ClaimLost:
-            yield CALL_SERVICES
-            # End it again, so that what was started late holds nothing.
-            lease = self.database.read(leases.find, claim.lease_id)
-            if lease is not None:
-                self.allocations.end_superseded(lease)
-            raise
-        test_hooks.reached('finish.after', **claim.info)
-        return self._finished(after, claim.event_id, begun.known)
+    :param calls: calls the plugins
+    :param allocations: releases the allocations of reservations that have ended
+    :param fast_starts: finds starts that are completed by an early poll
+    :param observer: records the outcomes of claims
+    """
 
-    def _finished(
+    def __init__(
         self,
-        after: model.Lease,
-        event_id: str,
-        known: Mapping[str, datetime.datetime | None],
-    ) -> WorkResult:
-        """Record the outcome of an event; return the result of the work on it.
+        clock: Clock,
+        claims: Claims,
+        calls: PluginCaller,
+        allocations: AllocationReleaser,
+        fast_starts: FastStarts,
+        observer: Metrics | None = None,
+    ) -> None:
+        super().__init__(claims.database, MAX_GROUP_SIZE)
+        self.clock = clock
+        self.claims = claims
+        self.calls = calls
+        self.allocations = allocations
+        self.fast_starts = fast_starts
+        self._observer = observer
 
-        :param known: when each event of the lease was due before the claim, by their ids
+    def create_job(self, due: DueEvent) -> EventJob:
+        """Return the work on an event that is due."""
+        return EventJob(due, Stage.POLL if due.is_early else Stage.CLAIM)
+
+    def write(self, jobs: Sequence[EventJob]) -> None:
+        """Claim or finish events of different leases in one transaction."""
+        for job in jobs:
+            if job.stage is Stage.CLAIM:
+                self.fast_starts.forget(job.due.lease_id)
+        try:
+            outcomes = self.run_batch(jobs)
+        except BaseException as exc:  # noqa: BLE001 - it is the error of each event
+            outcomes = [(None, exc)] * len(jobs)
+        for job, (written, error) in zip(jobs, outcomes, strict=True):
+            context.of_event(job.due.id, job.due.lease_id)
+            record = self._record_claim if job.stage is Stage.CLAIM else self._record_finish
+            try:
+                record(job, written, error)
+            except BaseException as exc:  # noqa: BLE001 - the scheduler logs it
+                self._end(job, error=exc)
+
+    def call(self, job: EventJob) -> None:
+        """Call services for an event; this may take as long as these do."""
+        context.of_event(job.due.id, job.due.lease_id)
+        try:
+            if job.stage is Stage.POLL:
+                self._poll(job)
+            elif job.stage is Stage.CALL:
+                self._call(job)
+            else:
+                self._undo(job)
+        except BaseException as exc:  # noqa: BLE001 - the scheduler logs it
+            self._end(job, error=exc)
+
+    def abandon(self, job: EventJob) -> None:
+        """End the work on an event for which no service was called.
+
+        Another manager may start it immediately.
         """
-        event = next(e for e in after.events if e.id == event_id)
-        if not event.open:
-            LOG.info('%s of lease %s: %s', event.event_type, after.id, event.status)
-        if self.observer:
-            self.observer.record_result(event, self.clock.now())
-        self.fast_starts.keep(after, event)
-        new = (e.next_at for e in after.events if e.next_at != known.get(e.id))
-        return min(filter(None, new), default=False)
+        if job.claim is not None:
+            with contextlib.suppress(*_DATABASE_ERRORS):
+                self.claims.give_back(job.claim)
+        self._end(job)
 
-    def _save_awake(
-        self, finished: FinishedStart, session: orm.Session, lease: model.Lease | None
-    ) -> model.Lease | None:
-        """Finish a start with nothing left to do; None if the lease has changed."""
-        change = finished.settle(lease, self.clock)
-        if change is None or lease is None:
-            return None
-        return self._save(session, lease, change, finished.event.id, finished.event.event_type)
+    def _end(
+        self, job: EventJob, result: WorkResult = False, error: BaseException | None = None
+    ) -> None:
+        if job.claim is not None:
+            self.claims.drop(job.claim)
+        job.stage, job.result, job.error = Stage.ENDED, result, error
 
-    def _begin(
-        self, due: DueEvent, session: orm.Session, lease: model.Lease | None
+    def write_one(self, session: orm.Session, job: EventJob) -> Any:
+        lease = leases.find(session, job.due.lease_id, lock=True)
+        return self._write_job(session, job, lease)
+
+    def write_all(self, session: orm.Session, jobs: Sequence[EventJob]) -> list[Outcome[Any]]:
+        """Write events of different leases: each reads what was written before the group."""
+        locked = leases.lock_all(session, {job.due.lease_id for job in jobs})
+        with sql.deferred_writes(session):
+            return [self._write_fenced(session, job, locked.get(job.due.lease_id)) for job in jobs]
+
+    def _write_fenced(
+        self, session: orm.Session, job: EventJob, lease: model.Lease | None
+    ) -> Outcome[Any]:
+        try:
+            return self._write_job(session, job, lease), None
+        except ClaimLost as exc:
+            # Nothing was written for it: the other events of the group continue.
+            return None, exc
+
+    def _write_job(self, session: orm.Session, job: EventJob, lease: model.Lease | None) -> Any:
+        if job.stage is Stage.CLAIM:
+            return self._claim(session, job.due, lease)
+        if job.fast_start is not None:
+            return self._finish_fast(session, job, job.fast_start, lease)
+        return self._finish(session, job, lease)
+
+    # Claim.
+
+    def _claim(
+        self, session: orm.Session, due: DueEvent, lease: model.Lease | None
     ) -> _StartedEvent | None:
         """Claim and start an event; None if another manager has it, or it is not due."""
         stored = next((e for e in lease.events if e.id == due.id), None) if lease else None
@@ -210,9 +219,7 @@ class EventExecutor:
         known = _next_times(lease)
         # It was read before it was claimed.
         event = dataclasses.replace(
-            stored,
-            status=states.EventStatus.IN_PROGRESS,
-            generation=claim.generation,
+            stored, status=states.EventStatus.IN_PROGRESS, generation=claim.generation
         )
         lease = lease.with_events(event)
         now = self.clock.now()
@@ -221,174 +228,141 @@ class EventExecutor:
         change = transitions.Change(work.lease, work.notifications)
         if work.skip_reason is not None:
             change = handler.skip(work.lease, event, work.skip_reason, now)
-        cause = _event_cause(claim.event_id, claim.event_type)
-        saved = store.save(session, lease, change, now, cause)
+        saved = store.save(session, lease, change, now, _event_cause(due))
         return _StartedEvent(claim, dataclasses.replace(work, lease=saved), known)
 
+    def _record_claim(
+        self, job: EventJob, started: _StartedEvent | None, error: BaseException | None
+    ) -> None:
+        due = job.due
+        if error is not None:
+            if isinstance(error, Exception) and not isinstance(error, db_exc.DBConnectionError):
+                # Its claim was rolled back with it. With a claim of its own it is retried when
+                # that expires, and not immediately.
+                with contextlib.suppress(*_DATABASE_ERRORS):
+                    self._database.write(self.claims.claim, due)
+            self._end(job, error=error)
+            return
+        if started is None:
+            if self._observer and not due.is_early:
+                self._observer.record_lost_claim(due)
+            self._end(job, True)
+            return
+        job.claim, job.work, job.known = started
+        self.claims.hold(started.claim)
+        if self._observer:
+            self._observer.claimed(due, self.clock.now())
+        test_hooks.reached('event.claimed', **job.info)
+        if started.work.skip_reason is not None:
+            self._end(job, True)
+        else:
+            job.stage = Stage.CALL
+
+    # Call services.
+
+    def _poll(self, job: EventJob) -> None:
+        """Finish a start whose resource is active; any other has to be claimed."""
+        job.fast_start = self.fast_starts.poll(job.due)
+        if job.fast_start is None:
+            job.stage = Stage.CLAIM
+            return
+        job.known = _next_times(job.fast_start.lease)
+        test_hooks.reached('finish.before', **job.info)
+        job.stage = Stage.FINISH
+
+    def _call(self, job: EventJob) -> None:
+        claim, work = job.claim, job.work
+        assert claim is not None  # nosec B101 # for mypy
+        assert work is not None  # nosec B101 # for mypy
+        if not self.claims.confirm(claim):
+            self._end_superseded(job)
+            return
+        try:
+            job.outcomes = self.calls.call(claim, work)
+        except ClaimLost:
+            self._undo(job)
+            return
+        test_hooks.reached('finish.before', **job.info)
+        job.stage = Stage.FINISH
+
+    def _undo(self, job: EventJob) -> None:
+        """End the lease again, so that what was started late holds nothing."""
+        lease = self._database.read(leases.find, job.due.lease_id)
+        if lease is not None:
+            self.allocations.end_superseded(lease)
+        self._end_superseded(job)
+
+    def _end_superseded(self, job: EventJob) -> None:
+        LOG.info('%s of lease %s was superseded', job.due.event_type, job.due.lease_id)
+        if self._observer:
+            self._observer.lost(job.due.id)
+        self._end(job, True)
+
+    # Finish.
+
     def _finish(
-        self,
-        claim: EventClaim,
-        outcomes: Mapping[str, transitions.Outcome],
-        session: orm.Session,
-        lease: model.Lease | None,
+        self, session: orm.Session, job: EventJob, lease: model.Lease | None
     ) -> model.Lease:
         """Save the outcomes; return the lease after that."""
-        event = claims.find_claimed_event(lease, claim)
+        assert job.claim is not None  # nosec B101 # for mypy
+        event = find_claimed_event(lease, job.claim)
         assert lease is not None  # nosec B101 # for mypy: it holds already
         now = self.clock.now()
-        change = events.get_handler(event.event_type).settle(lease, event, outcomes, now)
-        return self._save(session, lease, change, claim.event_id, claim.event_type)
+        change = events.get_handler(event.event_type).settle(lease, event, job.outcomes, now)
+        return self._save(session, job.due, lease, change)
 
-    def _save(
+    def _finish_fast(
         self,
         session: orm.Session,
-        lease: model.Lease,
-        change: transitions.Change,
-        event_id: str,
-        event_type: str,
+        job: EventJob,
+        fast_start: FinishedStart,
+        lease: model.Lease | None,
+    ) -> model.Lease | None:
+        """Finish a start with nothing left to do; None if the lease has changed."""
+        change = fast_start.settle(lease, self.clock)
+        if change is None or lease is None:
+            return None
+        return self._save(session, job.due, lease, change)
+
+    def _save(
+        self, session: orm.Session, due: DueEvent, lease: model.Lease, change: transitions.Change
     ) -> model.Lease:
         """Save the outcome of an event, and release what its lease holds no more."""
         now = self.clock.now()
-        after = store.save(session, lease, change, now, _event_cause(event_id, event_type))
-        left = next(event for event in after.events if event.id == event_id)
+        after = store.save(session, lease, change, now, _event_cause(due))
+        left = next(event for event in after.events if event.id == due.id)
         next_poll = max(now, left.next_at or now)
         self.allocations.update(session, lease, after, next_poll, now)
         return after
 
-    def _act(
-        self, claim: EventClaim, work: transitions.EventWork
-    ) -> dict[str, transitions.Outcome]:
-        handler = events.get_handler(claim.event_type)
-        if handler.lease_call is None:
-            return self._in_order(claim, handler, work)
-        call = functools.partial(self.lease_calls[handler.lease_call], work.lease)
-        return {claim.event_id: self._try(claim, work.lease, call)}
-
-    def _in_order(
-        self, claim: EventClaim, handler: events.EventHandler, work: transitions.EventWork
-    ) -> dict[str, transitions.Outcome]:
-        """Call the plugins rank by rank; the next rank waits until the one before is settled."""
-        outcomes: dict[str, transitions.Outcome] = {}
-        tried: list[tuple[model.Reservation, transitions.Outcome]] = []
-        for rank in attempts.order_by_rank(work.reservations, self.plugins, handler.ascending):
-            now = self.clock.now()
-            # Plugins get the outcomes of the ranks before theirs.
-            lease = transitions.apply_outcomes(work.lease, outcomes, handler.done_status, now)
-            before = tuple(tried)
-            for reservation in rank:
-                blocked = self._blocked(reservation, before, lease, handler)
-                if blocked is not None and handler.ascending:
-                    reservation = self._with_uses(claim, lease, reservation)
-                    blocked = self._blocked(reservation, before, lease, handler)
-                if blocked is not None:
-                    outcome = dataclasses.replace(blocked, progress=reservation.progress)
-                else:
-                    call = functools.partial(self._call_plugin, claim, handler, lease, reservation)
-                    outcome = self._try(claim, lease, call, reservation)
-                    progress = outcome.progress or reservation.progress
-                    tried.append((dataclasses.replace(reservation, progress=progress), outcome))
-                outcomes[reservation.id] = outcome
-        return outcomes
-
-    def _with_uses(
-        self, claim: EventClaim, lease: model.Lease, reservation: model.Reservation
-    ) -> model.Reservation:
-        """Return a reservation with the resources that it uses, as its plugin finds them."""
-        plugin = self.plugins.get(reservation.resource_type)
-        if not isinstance(plugin, UserOfResources):
-            return reservation
-        if not self.enter(claim.event_id, plugin):
-            return reservation
-        call = functools.partial(plugin.find_uses, lease, reservation)
-        outcome = self._try(claim, lease, call, reservation)
-        return dataclasses.replace(reservation, progress=outcome.progress or reservation.progress)
-
-    def _blocked(
-        self,
-        reservation: model.Reservation,
-        tried: Sequence[tuple[model.Reservation, transitions.Outcome]],
-        lease: model.Lease,
-        handler: events.EventHandler,
-    ) -> transitions.Outcome | None:
-        """Return the outcome of a reservation that may not be tried now; None if it may."""
-        outcomes = attempts.find_blocking(reservation, tried, self.plugins)
-        return attempts.decide_blocked(outcomes, lease, handler.until_end, self.clock.now())
-
-    def _try(
-        self,
-        claim: EventClaim,
-        lease: model.Lease,
-        call: Callable[[], PollAgain | Done | None],
-        reservation: model.Reservation | None = None,
-    ) -> transitions.Outcome:
-        """Make one remote call. Its failure is an outcome: the other resources continue."""
-        if claim.lost:
-            raise ClaimLost
-        info = claim.info | {'reservation_id': reservation.id if reservation else None}
-        event = next(e for e in lease.events if e.id == claim.event_id)
-        test_hooks.reached('remote.before', **info)
-        try:
-            result = call()
-        except attempts.EXPECTED_ERRORS as exc:
-            LOG.warning('%s: %s', info, exc)
-            outcome = self._failed(exc, event, lease)
-            return dataclasses.replace(outcome, progress=getattr(exc, 'progress', None))
-        except Exception as exc:
-            # A plugin may raise anything: it is the failure of one resource, and affects neither
-            # the rest of the lease nor other leases.
-            LOG.error('%s: unexpected error', info, exc_info=exc)
-            return attempts.decide_bug(exc, event, self.backoff)
-        test_hooks.reached('remote.after', **info)
-        if result is None:
-            return transitions.DONE
-        if isinstance(result, Done):
-            return dataclasses.replace(transitions.DONE, progress=result.progress)
-        if result.repair is not None and reservation is not None and self.observer:
-            self.observer.repaired(reservation.resource_type, result.repair)
-        wait = transitions.Result.WAIT
-        return transitions.Outcome(
-            wait, result.seconds, result.reason, result.progress, result.resource_id
-        )
-
-    def _failed(
-        self, exc: Exception, event: model.Event, lease: model.Lease
-    ) -> transitions.Outcome:
-        """Return the outcome of an expected failure; insufficient capacity may pass."""
-        now = self.clock.now()
-        outcome = attempts.decide_retry(exc, event, lease, now, self.backoff)
-        if not outcome.lacks_capacity or not preparation.can_requeue(lease, preempts_others=True):
-            return outcome
-        try:
-            return dataclasses.replace(outcome, preempts_others=self.give_way(lease))
-        except attempts.EXPECTED_ERRORS as trouble:
-            LOG.warning('Could not check whether lease %s preempts others: %s', lease.id, trouble)
-            return attempts.decide_retry(trouble, event, lease, now, self.backoff)
-        except _DATABASE_ERRORS:
-            raise
-        except Exception:
-            LOG.exception('Could not check whether lease %s preempts others', lease.id)
-            return outcome
-
-    def _call_plugin(
-        self,
-        claim: EventClaim,
-        handler: events.EventHandler,
-        lease: model.Lease,
-        reservation: model.Reservation,
-    ) -> PollAgain | Done | None:
-        plugin = self.plugins.get(reservation.resource_type)
-        if plugin is None:
-            raise exceptions.Transient(f'No plugin for {reservation.resource_type} is enabled.')
-        if not self.enter(claim.event_id, plugin):
-            return PollAgain(_NO_THREAD_SECONDS)
-        method = getattr(plugin, handler.plugin_method(lease, reservation))
-        called: PollAgain | Done | None = method(lease, reservation)
-        return called
+    def _record_finish(
+        self, job: EventJob, after: model.Lease | None, error: BaseException | None
+    ) -> None:
+        if isinstance(error, ClaimLost):
+            job.stage = Stage.UNDO
+            return
+        if error is not None:
+            self._end(job, error=error)
+            return
+        if after is None:
+            job.stage, job.fast_start = Stage.CLAIM, None
+            return
+        test_hooks.reached('finish.after', **job.info)
+        event = next(e for e in after.events if e.id == job.due.id)
+        if not event.open:
+            LOG.info('%s of lease %s: %s', event.event_type, after.id, event.status)
+        if self._observer:
+            if job.fast_start is not None:
+                self._observer.claimed(job.due, self.clock.now())
+            self._observer.record_result(event, self.clock.now())
+        self.fast_starts.keep(after, event)
+        new = (e.next_at for e in after.events if e.next_at != job.known.get(e.id))
+        self._end(job, min(filter(None, new), default=False))
 
 
-def _event_cause(event_id: str, event_type: str) -> history.Cause:
+def _event_cause(due: DueEvent) -> history.Cause:
     return history.Cause(
-        f'event.{event_type}', request_id=context.event_request_id(event_id), event_id=event_id
+        f'event.{due.event_type}', request_id=context.event_request_id(due.id), event_id=due.id
     )
 
 

@@ -6,6 +6,9 @@ earlier nudges the scheduler. What is due and has no place yet is stored: when o
 done, the next of it start without a query. A service has only a share of the places, see
 :mod:`climate_core.engine.bulkhead`: an event that would call a service without a free place waits,
 and other events overtake it.
+
+:class:`Wakeups` wakes the workers of this manager, and those of the other managers, after a write.
+Nothing depends on it: workers poll the database, and a lost hint delays them only.
 """
 
 import dataclasses
@@ -18,14 +21,17 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
+import oslo_messaging as messaging
 from oslo_log import log
 
+from climate_core import context
 from climate_core.db import events
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.db.sql import Clock
-from climate_core.engine.bulkhead import ServiceBulkhead
-from climate_core.engine.event_pool import Ended
-from climate_core.engine.event_steps import WorkResult
+from climate_core.engine.event_pool import EventPool
+from climate_core.engine.executor import EventJob
+from climate_core.engine.start_preparation import StartPreparation
+from climate_core.lease import model
 from climate_core.threads import Worker, limit_sleep, seconds_left
 
 LOG = log.getLogger(__name__)
@@ -36,25 +42,6 @@ _MIN_QUERY_SECONDS: Final = 0.25
 _QUERY_TIME_FACTOR: Final = 1
 #: How many times as many events are read when another manager was faster.
 _LOST_CLAIM_FACTOR: Final = 4
-
-
-class Pool(Protocol):
-    """Work on events, as :class:`climate_core.engine.event_pool.EventPool` does."""
-
-    bulkhead: ServiceBulkhead
-
-    @property
-    def places(self) -> int:
-        """Return the maximum number of events in progress."""
-
-    def begin(self, batch: Sequence[events.DueEvent], ended: Ended) -> None:
-        """Work on events; ``ended`` is called once for each of them."""
-
-    def stop(self) -> None:
-        """Call services for no other event."""
-
-    def close(self) -> None:
-        """Begin no other step."""
 
 
 class Scheduler(Worker):
@@ -70,7 +57,9 @@ class Scheduler(Worker):
     expected_errors = DATABASE_ERRORS
     failure_message = 'Could not read which events are due; the scheduler retries'
 
-    def __init__(self, database: Database, clock: Clock, pool: Pool, idle_seconds: float) -> None:
+    def __init__(
+        self, database: Database, clock: Clock, pool: EventPool, idle_seconds: float
+    ) -> None:
         super().__init__(idle_seconds)
         self._database = database
         self._clock = clock
@@ -124,6 +113,10 @@ class Scheduler(Worker):
             return
         self._query_by(due_at)
         self._wake()
+
+    def is_soon(self, due_at: datetime.datetime, now: datetime.datetime) -> bool:
+        """Return whether some manager may query the database too late for a due time."""
+        return due_at <= now + datetime.timedelta(seconds=2 * self._idle_seconds)
 
     def _query_by(self, due_at: datetime.datetime) -> None:
         at = time.monotonic() + (due_at - self._clock.now()).total_seconds()
@@ -242,7 +235,7 @@ class Scheduler(Worker):
                 full.add(due.services)
         if begun:
             self._has_started = True
-            self._pool.begin(begun, self._ended)
+            self._pool.begin(begun, self)
 
     def _take(self, due: events.DueEvent) -> bool | None:
         """Take an event from those that wait.
@@ -264,9 +257,9 @@ class Scheduler(Worker):
             self._bulkhead.begin(due)
             return self._early.pop(due.id, None) is not None
 
-    def _ended(
-        self, due: events.DueEvent, result: WorkResult | None, error: BaseException | None
-    ) -> None:
+    def end_event(self, job: EventJob) -> None:
+        """Take the result of the work on an event from the pool."""
+        due, result, error = job.due, job.result, job.error
         if error is not None:
             message = '%s of lease %s was interrupted; it is resumed when its claim expires'
             LOG.error(message, due.event_type, due.lease_id, exc_info=error)
@@ -301,3 +294,71 @@ def shuffle_equals(due: Iterable[events.DueEvent]) -> list[events.DueEvent]:
         random.shuffle(equals)
         mixed += equals
     return mixed
+
+
+class Managers(Protocol):
+    """All managers, as :class:`climate_core.rpc.client.ManagerClient` reaches them."""
+
+    def nudge(self, context: context.RequestContext) -> None:
+        """Send a hint to every manager, including this one."""
+
+
+class Wakeups:
+    """Wake the workers of a manager, and those of the other managers.
+
+    :param senders: wait for notifications; transactions of this manager signal them
+    :param managers: get a hint after a write
+    """
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        preparation: StartPreparation | None,
+        senders: Sequence[Worker],
+        managers: Managers,
+    ) -> None:
+        self._scheduler = scheduler
+        self._preparation = preparation
+        self._senders = senders
+        self._managers = managers
+        # Its request id is how this manager knows its own hints, which come back to it.
+        self._hint = context.RequestContext(overwrite=False)
+
+    def wake_all(self) -> None:
+        """Wake the engines of all managers: something was written that may be due."""
+        self._wake(self._scheduler)
+        self.notify_managers()
+
+    def wake_for_lease(self, lease: model.Lease, now: datetime.datetime) -> None:
+        """Wake the engines for a lease that was written.
+
+        Not if all of them poll again long before an event of it is due.
+        """
+        first = min((event.next_at for event in lease.events if event.next_at), default=None)
+        if first is None or not self._scheduler.is_soon(first, now):
+            return
+        self._scheduler.expect(first)
+        if self._preparation is not None:
+            self._preparation.expect(lease)
+        self.notify_managers()
+
+    def take_hint(self, hint: context.RequestContext) -> None:
+        """Wake the workers of this manager after the hint of another manager."""
+        if hint.request_id != self._hint.request_id:
+            self._wake(self._scheduler, *self._senders)
+
+    def _wake(self, *workers: Worker) -> None:
+        for worker in workers:
+            worker.nudge()
+        if self._preparation is not None:
+            self._preparation.look_again()
+
+    def notify_managers(self) -> None:
+        """Send a hint to the other managers."""
+        try:
+            self._managers.nudge(self._hint)
+        except messaging.MessagingException:
+            LOG.warning(
+                'Could not notify the other managers of new work; they find it when they poll',
+                exc_info=True,
+            )

@@ -17,7 +17,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions, test_hooks
-from climate_core.cloud import errors
+from climate_core.cloud import Cloud, errors
 from climate_core.db import events, leases, store
 from climate_core.db.engine import Database
 from climate_core.db.sql import Clock
@@ -60,8 +60,7 @@ class StartPreparation(Worker):
     The database is read at long intervals for all leases that start until the next read, and when
     other managers have written something; :meth:`expect` adds the leases of this manager.
 
-    :param token: caches a token for a trust that is valid for a number of seconds; returns whether
-        it called Keystone. It raises what :meth:`climate_core.cloud.Cloud.prepare` does
+    :param cloud: caches the tokens
     :param types: the types of resources that are woken with the rights of the owner
     :param seconds: how long before the start this happens
     :param idle_seconds: how long the managers do not notify each other of later events
@@ -77,7 +76,7 @@ class StartPreparation(Worker):
         self,
         database: Database,
         clock: Clock,
-        token: Callable[[str, float], bool],
+        cloud: Cloud,
         types: Collection[str],
         seconds: float,
         idle_seconds: float,
@@ -87,7 +86,7 @@ class StartPreparation(Worker):
         super().__init__(period)
         self._database = database
         self._clock = clock
-        self._token = token
+        self._cloud = cloud
         self._types = tuple(sorted(types))
         self._seconds = seconds
         self._period = period
@@ -175,7 +174,7 @@ class StartPreparation(Worker):
         """Cache a token of a trust; return whether Keystone was called."""
         left = owner.starts_at - self._monotonic()
         try:
-            was_asked = self._token(trust_id, max(0.0, left) + self._seconds)
+            was_asked = self._cloud.prepare(trust_id, max(0.0, left) + self._seconds)
         except errors.TrustRefused as exc:
             self._look_at_trouble_again()
             self._tell(trust_id, str(exc))

@@ -10,7 +10,7 @@ transaction or nothing. Equal requests give one lease, see
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from oslo_db import exception as db_exc
@@ -27,6 +27,7 @@ from climate_core.db import leases, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, GroupWriter, Stale
+from climate_core.engine.scheduler import Wakeups
 from climate_core.lease import changes, limits, model, request, resources, states, views
 from climate_core.lease.history import LIMITED, Cause, join_cause, user_cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
@@ -91,8 +92,6 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
     """Create leases and add reservations.
 
     New leases of one project that need no calendar share a transaction.
-
-    :param on_write: called with a lease that was created, joined or found, and the time
     """
 
     def __init__(
@@ -102,7 +101,6 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         preemption: Preemption,
         planner: EvacuationPlanner,
         owner_trusts: OwnerTrusts,
-        on_write: Callable[[model.Lease, datetime.datetime], None],
     ) -> None:
         super().__init__(services.database, MAX_GROUP_SIZE)
         self.services = services
@@ -111,7 +109,8 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         self.planner = planner
         self.owner_trusts = owner_trusts
         self.provisioner = Provisioner(services.database, services.plugins, owner_trusts)
-        self.on_write = on_write
+        #: Wakes the engines for a lease that was created, joined or found, in a manager.
+        self.wakeups: Wakeups | None = None
 
     @idempotency.retry_if_lease_appeared
     @remote(policies.CREATE_LEASE, reserves=True)
@@ -133,7 +132,8 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         """
         draft = self.read_lease(context, values)
         written = self.write_draft(context, draft)
-        self.on_write(written.lease, draft.now)
+        if self.wakeups is not None:
+            self.wakeups.wake_for_lease(written.lease, draft.now)
         waits = written.lease.status == states.LeaseStatus.WAITING
         if written.is_new and not waits:
             return views.lease_view(written.lease, viewer_id=context.user_id)
@@ -157,7 +157,8 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         """
         draft = self.read_reservation(context, lease_id, values, generation)
         written = self.write_draft(context, draft)
-        self.on_write(written.lease, draft.now)
+        if self.wakeups is not None:
+            self.wakeups.wake_for_lease(written.lease, draft.now)
         return written.reservations[0].id
 
     # Read the request, and reserve: nothing is written.

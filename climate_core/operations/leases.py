@@ -11,7 +11,6 @@ A ``generation`` is that of the lease that the user has read; None: any. All ope
 :class:`climate_core.exceptions.ClimateError` when the request is rejected.
 """
 
-import datetime
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -47,16 +46,9 @@ _CHANGES: Final[Mapping[str, tuple[str, Callable[..., Change]]]] = {
 
 
 class LeaseOperations:
-    """The operations of a manager on leases.
+    """The operations of a manager on leases."""
 
-    :param on_write: called with a lease that was created, joined or found, and the time
-    """
-
-    def __init__(
-        self,
-        services: Services,
-        on_write: Callable[[model.Lease, datetime.datetime], None] = lambda _lease, _now: None,
-    ) -> None:
+    def __init__(self, services: Services) -> None:
         conf, cloud = services.conf, services.cloud
         self.services = services
         self.quota = Quota(
@@ -74,7 +66,6 @@ class LeaseOperations:
             self.preemption,
             self.host_evacuation.planner,
             self.owner_trusts,
-            on_write,
         )
 
     def _create_evacuation(self) -> HostEvacuation:

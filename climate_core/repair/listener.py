@@ -32,8 +32,9 @@ from oslo_log import log
 from climate_core.cloud import errors
 from climate_core.concurrency import RateLimit
 from climate_core.conf import cloud
-from climate_core.db import events, leases, store
+from climate_core.db import leases, store
 from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.engine.fast_start import FastStarts
 from climate_core.engine.scheduler import Scheduler
 from climate_core.lease.model import Reservation
 from climate_core.plugins.base import Evacuable, HostBacked, NotificationSource, ResourcePlugin
@@ -185,7 +186,7 @@ class NotificationEndpoint:
     """Receive the notifications about one type of resource.
 
     :param checks: checks what may have happened to a resource of a lease
-    :param early_polls: finds the event that the engine should poll before its time
+    :param fast_starts: finds the event that the engine should poll before its time
     :param scheduler: of the engine, which polls that event
     """
 
@@ -194,7 +195,7 @@ class NotificationEndpoint:
         source: NotificationSource,
         resource_type: str,
         checks: NotifiedChecks,
-        early_polls: events.EarlyPolls,
+        fast_starts: FastStarts,
         scheduler: Scheduler,
     ) -> None:
         types = '|'.join(map(re.escape, sorted({*source.lost, *source.moved, *source.done})))
@@ -203,7 +204,7 @@ class NotificationEndpoint:
         )
         self._source, self._resource_type = source, resource_type
         self._checks = checks
-        self._early_polls = early_polls
+        self._fast_starts = fast_starts
         self._scheduler = scheduler
         self._limit = RateLimit(_MAX_EARLY_POLLS, _PERIOD_SECONDS)
 
@@ -233,7 +234,7 @@ class NotificationEndpoint:
     error = info
 
     def _poll_early(self, resource_id: str) -> None:
-        due = self._early_polls.find(self._resource_type, resource_id)
+        due = self._fast_starts.find_early_poll(self._resource_type, resource_id)
         if due is not None and self._limit.take(resource_id):
             self._scheduler.poll_early(due)
 
@@ -276,14 +277,14 @@ def create_listeners(
     conf: cfg.ConfigOpts,
     plugins: Mapping[str, ResourcePlugin],
     checks: Mapping[str, NotifiedChecks],
-    early_polls: events.EarlyPolls,
+    fast_starts: FastStarts,
     scheduler: Scheduler,
     workers: Sequence[Background],
 ) -> list[MessageServer]:
     """Create the listeners for these plugins; they receive nothing before their ``start``.
 
     :param checks: resource type -> what checks its resources
-    :param early_polls: finds an event that the engine should poll before its time
+    :param fast_starts: finds an event that the engine should poll before its time
     :param scheduler: of the engine, which polls that event
     :param workers: those of the packages, which may poll when a nova-compute changes
     :returns: none for what is turned off
@@ -293,7 +294,7 @@ def create_listeners(
         source = plugins[resource_type].notifications
         if source is not None:
             endpoints[source.group].append(
-                NotificationEndpoint(source, resource_type, checked, early_polls, scheduler)
+                NotificationEndpoint(source, resource_type, checked, fast_starts, scheduler)
             )
     if any(isinstance(plugin, HostBacked) for plugin in plugins.values()):
         endpoints[cloud.NOVA_NOTIFICATIONS.GROUP].append(ComputeEndpoint(workers))

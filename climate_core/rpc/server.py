@@ -5,7 +5,7 @@ It serves the methods that :mod:`climate_core.operations.remote` declares.
 """
 
 import functools
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import oslo_messaging as messaging
@@ -15,6 +15,7 @@ from climate_core import exceptions
 from climate_core.concurrency import ReservingLimit, check_deadline, deadline
 from climate_core.context import RequestContext, RpcSerializer
 from climate_core.db.engine import DATABASE_ERRORS, Stale, error_for_user
+from climate_core.engine.scheduler import Wakeups
 from climate_core.operations.remote import Remote, list_remote
 from climate_core.rpc import client
 from climate_core.threads import received_at
@@ -25,21 +26,22 @@ LOG = log.getLogger(__name__)
 def create_server(
     transport: messaging.Transport,
     host: str,
-    endpoint: 'LeaseEndpoint',
-    *more: 'Endpoint',
+    operations: Iterable[object],
+    wakeups: Wakeups,
     local_types: Collection[str] = (),
 ) -> messaging.MessageHandlingServer:
     """Return a server that is not started.
 
     :param host: the name by which this one manager can be called
-    :param more: further sets of methods
+    :param operations: objects with methods that :mod:`climate_core.operations.remote` declares
     :param local_types: those whose reservation calls no service
     """
     target = messaging.Target(topic=client.TOPIC, version=client.VERSION, server=host)
+    endpoints = [Endpoint(operation, wakeups) for operation in operations]
     made = messaging.get_rpc_server(
         transport,
         target,
-        [endpoint, *more],
+        [ManagerEndpoint(wakeups), *endpoints],
         executor='threading',
         serializer=RpcSerializer(),
         access_policy=messaging.DefaultRPCAccessPolicy,
@@ -47,8 +49,8 @@ def create_server(
     # oslo.messaging has registered the option by now.
     most = max(1, made.conf.executor_thread_pool_size // 2)
     reserving = ReservingLimit(most, local_types)
-    for each in (endpoint, *more):
-        each.reserving = reserving
+    for endpoint in endpoints:
+        endpoint.reserving = reserving
     return made
 
 
@@ -66,15 +68,15 @@ class Endpoint:
     """The methods of operations that RPC serves, in :data:`climate_core.rpc.client.VERSION`.
 
     :param operations: an object with methods that :mod:`climate_core.operations.remote` declares
-    :param on_write: called after a write that may be due, to nudge the engines
+    :param wakeups: wakes the engines after a write that may be due
     """
 
     target = messaging.Target(version=client.VERSION)
 
-    def __init__(self, operations: object, on_write: Callable[[], None]) -> None:
+    def __init__(self, operations: object, wakeups: Wakeups) -> None:
         self.reserving = ReservingLimit(None)
         self._operations = operations
-        self._on_write = on_write
+        self._wakeups = wakeups
         for name, operation, how in list_remote(type(operations)):
             setattr(self, name, functools.partial(self._serve, operation, how))
 
@@ -105,28 +107,21 @@ class Endpoint:
             LOG.exception('The database failed')
             raise error_for_user(exc) or exc
         if how.writes:
-            self._on_write()
+            self._wakeups.wake_all()
         return result
 
 
-class LeaseEndpoint(Endpoint):
-    """The operations on leases, and the hints of other managers.
+class ManagerEndpoint:
+    """The ping of clients, and the hints of managers."""
 
-    :param on_nudge: called when a manager, including this one, has written something
-    """
+    target = messaging.Target(version=client.VERSION)
 
-    def __init__(
-        self,
-        operations: object,
-        on_write: Callable[[], None],
-        on_nudge: Callable[[RequestContext], None],
-    ) -> None:
-        super().__init__(operations, on_write)
-        self._on_nudge = on_nudge
+    def __init__(self, wakeups: Wakeups) -> None:
+        self._wakeups = wakeups
 
     def ping(self, context: RequestContext) -> None:
         """Answer, to show that a manager is running."""
 
     def nudge(self, context: RequestContext) -> None:
-        """Wake the scheduler, since another manager has written something."""
-        self._on_nudge(context)
+        """Wake the workers, since another manager has written something."""
+        self._wakeups.take_hint(context)

@@ -195,7 +195,7 @@ def measure(directory: pathlib.Path, names_files: bool) -> None:
         conf = _configure(directory, cloud.url)
         database = Database(conf)
         trace.install()
-        manager = ManagerService(conf, database=database, send=lambda *_: None, watch=False)
+        manager = ManagerService(conf, database=database, watch=False)
         manager.start()
         try:
             ways = Ways(app.load_application(conf, database=database), Orders(cloud.url), trace)

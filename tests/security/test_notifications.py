@@ -70,7 +70,6 @@ class Bus:
             cloud=worlds[0].cloud,
             plugins=plugins,
             trusts=Trusts(),
-            send=lambda event_type, payload: None,
         )
         self.manager.start()
 

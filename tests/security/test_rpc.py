@@ -43,7 +43,6 @@ class Manager:
             conf,
             plugins={TYPE: things},
             trusts=self.trusts,
-            send=lambda event_type, payload: None,
             watch=False,
         )
         conf.set_override('rpc_response_timeout', seconds)

@@ -3,6 +3,7 @@
 
 import collections
 import datetime
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -21,8 +22,12 @@ from climate_core.db.engine import Database
 from climate_core.db.sql import Clock
 from climate_core.db.trusts import TrustScope
 from climate_core.delivery import publisher
+from climate_core.delivery.metrics import Metrics
 from climate_core.engine.allocation_release import AllocationReleaser
+from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.claims import Claims
+from climate_core.engine.fast_start import FastStarts
+from climate_core.engine.plugin_calls import LeaseActions, PluginCaller
 from climate_core.lease import model
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
@@ -30,7 +35,7 @@ from climate_core.plugins.base import FastStarting, PollAgain, ReservedResource,
 from climate_core.threads import Backoff
 from tests.support import templates
 from tests.support.created import get_id
-from tests.support.executor import SingleExecutor
+from tests.support.executor import ScriptedExecutor
 
 NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 TYPE = 'test:thing'
@@ -189,17 +194,30 @@ class World:
         if not sa.inspect(self.database.engine).has_table('leases'):
             tables.load_metadata().create_all(self.database.engine)
 
-    def new_executor(self, claims: Claims | None = None, **given: Any) -> SingleExecutor:
-        return SingleExecutor(
-            self.database,
+    def new_executor(
+        self,
+        claims: Claims | None = None,
+        bulkhead: ServiceBulkhead | None = None,
+        actions: LeaseActions | None = None,
+        backoff: Backoff | None = None,
+        observer: Metrics | None = None,
+    ) -> ScriptedExecutor:
+        bulkhead = bulkhead or ServiceBulkhead(sys.maxsize, 100)
+        calls = PluginCaller(
+            self.clock,
+            self.plugins,
+            bulkhead,
+            actions or self.operations,
+            backoff or Backoff.of(self.conf),
+            observer,
+        )
+        return ScriptedExecutor(
             self.clock,
             claims or self.claims,
-            self.plugins,
+            calls,
             AllocationReleaser(self.calendar, self.plugins),
-            self.operations.lease_calls,
-            Backoff.of(self.conf),
-            give_way=self.operations.preempt_servers,
-            **given,
+            FastStarts(self.database, self.clock, self.plugins, bulkhead),
+            observer,
         )
 
     def wanted(self, thing: str) -> dict[str, str]:

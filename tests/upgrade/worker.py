@@ -124,7 +124,6 @@ class Worker:
             self.conf,
             plugins=plugins,
             trusts=Trusts(),
-            send=lambda kind, payload: None,
             watch=False,
         )
 

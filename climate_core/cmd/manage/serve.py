@@ -123,14 +123,15 @@ def _configure(conf: cfg.ConfigOpts) -> None:
 def _create_manager(conf: cfg.ConfigOpts, database: Database) -> ManagerService:
     if not conf.command.noauth:
         return ManagerService(conf, database=database)
-    return ManagerService(
+    manager = ManagerService(
         conf,
         database=database,
         plugins=create_stand_ins(conf),
         trusts=NoTrusts(),
-        send=log_notification,
         watch=False,
     )
+    manager.publisher.send = log_notification
+    return manager
 
 
 class NoTrusts(Trusts):

@@ -39,7 +39,7 @@ class PreparedWorld(World):
 
     def prepare(self) -> None:
         StartPreparation(
-            self.database, self.clock, self.servers.cloud.prepare, [TYPE], 60.0, 600.0, _now
+            self.database, self.clock, self.servers.cloud, [TYPE], 60.0, 600.0, _now
         ).poll()
 
     def start(self, lease_id: str, generation: int | None = None) -> list[str]:

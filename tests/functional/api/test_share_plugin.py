@@ -26,7 +26,7 @@ def application(tmp_path, cloud, monkeypatch):
     options.append(('manager', 'plugins', 'virtual:share'))
     conf = world.configure(tmp_path, *options)
     database = Database(conf)
-    manager = ManagerService(conf, database=database, send=lambda *_: None, watch=False)
+    manager = ManagerService(conf, database=database, watch=False)
     manager.start()
     try:
         yield app.load_application(conf, database=database)

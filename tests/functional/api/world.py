@@ -131,7 +131,6 @@ def running(
         cloud=cloud,
         plugins={kind: plugin(conf, cloud) for kind, plugin in plugins.items()},
         trusts=None if with_trusts else Trusts(),
-        send=lambda event_type, payload: None,
         watch=False,
     )
     manager.start()

@@ -7,6 +7,7 @@ Only what is reserved is not real: plugins that keep a journal, and no cloud beh
 import dataclasses
 import datetime
 import json
+import types
 import uuid
 
 import fixtures
@@ -185,10 +186,10 @@ class Manager:
     """In the place of RPC: the same calls, with what goes over a wire."""
 
     def __init__(self, operations):
-        self._endpoints = (
-            server.LeaseEndpoint(operations, lambda: None, lambda context: None),
-            server.Endpoint(operations.creator, lambda: None),
-        )
+        wakeups = types.SimpleNamespace(wake_all=lambda: None)
+        self._endpoints = [
+            server.Endpoint(each, wakeups) for each in (operations, operations.creator)
+        ]
 
     def __getattr__(self, method):
         def call(context, *args, **kwargs):

@@ -12,6 +12,7 @@ from climate_core.lease import model
 from climate_core.plugins.server import ServerPlugin
 from climate_core.repair.listener import NotificationEndpoint, NotifiedChecks
 from tests.functional.nova.made_servers import END, START, MadeServersTest
+from tests.support.executor import early_polls
 from tests.support.stopping import stop
 
 PATIENCE, WORKERS = 60, 4
@@ -25,8 +26,8 @@ class Signalling(Scheduler):
         super().__init__(*args)
         self.over = threading.Semaphore(0)
 
-    def _ended(self, *args):
-        super()._ended(*args)
+    def end_event(self, job):
+        super().end_event(job)
         self.over.release()
 
     def work(self):
@@ -41,7 +42,7 @@ class TestToldEarly(MadeServersTest):
         super().setUp()
         world = self.world
         bulkhead = ServiceBulkhead(WORKERS, 100)
-        pool = EventPool(world.database, world.executor.work, WORKERS, bulkhead)
+        pool = EventPool(world.executor, WORKERS, bulkhead)
         self.scheduler = Signalling(world.database, world.clock, pool, 600)
         servers = world.plugins[ServerPlugin.resource_type]
         self.checks = NotifiedChecks(world.database, servers, self.scheduler)
@@ -49,7 +50,7 @@ class TestToldEarly(MadeServersTest):
             ServerPlugin.notifications,
             ServerPlugin.resource_type,
             self.checks,
-            events.EarlyPolls(world.database),
+            early_polls(world.database),
             self.scheduler,
         )
         self.server = self.boot({'reserved': 'True', 'lease_params': '{"name": "lease"}'})

@@ -4,6 +4,7 @@
 import dataclasses
 import pathlib
 import threading
+import types
 import urllib.request
 from collections.abc import Iterator
 from unittest import mock
@@ -35,11 +36,8 @@ class Measured:
         self.world = world
         self.metrics = Metrics(world.database, 30.0, 0.0)
         self.claims = Claims(world.database, 60.0)
-        self.executor = dataclasses.replace(
-            world.executor,
-            claims=self.claims,
-            backoff=Backoff(2.0, 120.0),
-            observer=self.metrics,
+        self.executor = world.new_executor(
+            self.claims, backoff=Backoff(2.0, 120.0), observer=self.metrics
         )
 
     def run(self) -> None:
@@ -263,7 +261,7 @@ def test_repairs_are_counted_by_type_and_name(measured: Measured, time: Time) ->
 
 def test_events_that_wait_for_a_thread_are_counted(measured: Measured) -> None:
     world, called, go_on = measured.world, threading.Semaphore(0), threading.Event()
-    pool = EventPool(world.database, measured.executor.work, 1, ServiceBulkhead(1, 100, places=4))
+    pool = EventPool(measured.executor, 1, ServiceBulkhead(1, 100, places=4))
     measured.metrics.watch_pool(pool)
 
     def hang() -> None:
@@ -273,7 +271,8 @@ def test_events_that_wait_for_a_thread_are_counted(measured: Measured) -> None:
     for name in 'abc':
         world.things.answers['wake', name] = [hang]
         world.create(name)
-    pool.begin(world.due(), lambda *_: called.release())
+    receiver = types.SimpleNamespace(end_event=lambda _job: called.release())
+    pool.begin(world.due(), receiver)
     assert called.acquire(timeout=60)
     assert measured.value('climate_engine_waiting') == 2.0
     go_on.set()

@@ -12,7 +12,7 @@ from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.calendar.model import Demand
 from climate_core.context import RequestContext
-from climate_core.engine import attempts
+from climate_core.engine import plugin_calls
 from climate_core.lease import model
 from climate_core.plugins.base import (
     CalendarBacked,
@@ -124,7 +124,7 @@ class Ledger(Things, Preemptible):
             return PollAgain(5.0)
         if answer == 'transient':
             raise exceptions.Transient('It is away.')
-        late = (lease.end_date - self.time()).total_seconds() < attempts.TOO_LATE_SECONDS
+        late = (lease.end_date - self.time()).total_seconds() < plugin_calls.TOO_LATE_SECONDS
         if late or answer in ('permanent', 'bug') or self.state[thing] == 'gone':
             # If this is a wake-up, it is the last one; or it works.
             self.hopeless.add(reservation.id)

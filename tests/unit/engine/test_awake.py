@@ -14,6 +14,7 @@ from climate_core.db.events import DueEvent
 from climate_core.engine import fast_start
 from climate_core.lease import model, states
 from climate_core.plugins.base import PollAgain
+from tests.support.executor import early_polls
 from tests.support.world import TYPE, Time, World
 
 NEVER = '2099-01-01 00:00'
@@ -182,7 +183,7 @@ def test_lease_of_several_resources_is_not_kept(world: World) -> None:
         world.things.answers['wake', each] = [PollAgain(60.0)]
     world.create('b', 'c', end=NEVER)
     world.run_until_idle()
-    assert world.executor.fast_starts.find_early_poll(TYPE, 'b') is None
+    assert world.executor.fast_starts._find_cached((TYPE, 'b')) is None
 
 
 def test_start_that_is_finished_so_passes_the_points_of_a_finish(waiting: Waiting) -> None:
@@ -215,7 +216,7 @@ def test_notification_that_comes_while_a_manager_works_counts_after_that(
     is_of_another: bool,
 ) -> None:
     world = waiting.world
-    find = functools.partial(events.EarlyPolls(world.database).find, TYPE, 'a')
+    find = functools.partial(early_polls(world.database).find_early_poll, TYPE, 'a')
     found: list[DueEvent | None] = []
     time.forward(minutes=1)
     world.things.answers['wake', 'a'] = [PollAgain(60.0)]
@@ -246,7 +247,7 @@ def test_look_at_what_another_manager_works_on_or_has_done_writes_nothing(
         kinds.extend(each.split()[0] for each in statements)
 
     def find_and_look() -> None:
-        found = events.EarlyPolls(world.database).find(TYPE, 'a')
+        found = early_polls(world.database).find_early_poll(TYPE, 'a')
         assert found is not None
         early.append(found)
         look()
@@ -263,15 +264,15 @@ def test_look_at_what_another_manager_works_on_or_has_done_writes_nothing(
 
 def test_notification_finds_the_lease_that_its_manager_waits_for(waiting: Waiting) -> None:
     world = waiting.world
-    early = events.EarlyPolls(world.database, known=world.executor.fast_starts.find_early_poll)
+    early = world.executor.fast_starts
     found: list[DueEvent | None] = []
-    assert world.statements(lambda: found.append(early.find(TYPE, 'a'))) == []
-    assert found == [events.EarlyPolls(world.database).find(TYPE, 'a')]
+    assert world.statements(lambda: found.append(early.find_early_poll(TYPE, 'a'))) == []
+    assert found == [early_polls(world.database).find_early_poll(TYPE, 'a')]
     assert found[0] is not None
     assert found[0].is_early
     waiting.run(found[0])
     assert (waiting.looks, waiting.calls, waiting.status) == (1, 1, 'ACTIVE')
-    assert early.find(TYPE, 'a') is None
+    assert early.find_early_poll(TYPE, 'a') is None
 
 
 @pytest.mark.parametrize('change', ['is due', 'is claimed', 'ends'])
@@ -279,17 +280,18 @@ def test_start_that_others_may_work_on_is_looked_for_in_the_database(
     waiting: Waiting, time: Time, change: str
 ) -> None:
     world = waiting.world
-    known = world.executor.fast_starts.find_early_poll
-    assert known(TYPE, 'a') is not None
+    known = functools.partial(world.executor.fast_starts._find_cached, (TYPE, 'a'))
+    assert known() is not None
     if change == 'is due':
         time.forward(minutes=1)
     elif change == 'is claimed':
         world.things.answers['wake', 'a'] = [PollAgain(60.0)]
-        next(world.executor.work(dataclasses.replace(waiting.due(), is_early=False)))
+        due = dataclasses.replace(waiting.due(), is_early=False)
+        world.executor.write([world.executor.create_job(due)])
     else:
         world.delete(waiting.lease_id)
         world.run()
-    assert known(TYPE, 'a') is None
+    assert known() is None
 
 
 def test_only_so_many_leases_are_kept(waiting: Waiting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,6 +301,6 @@ def test_only_so_many_leases_are_kept(waiting: Waiting, monkeypatch: pytest.Monk
         world.things.answers['wake', each] = [PollAgain(60.0)]
         world.create(each, end=NEVER)
     world.run()
-    known = [world.executor.fast_starts.find_early_poll(TYPE, each) is not None for each in 'abc']
+    known = [world.executor.fast_starts._find_cached((TYPE, each)) is not None for each in 'abc']
     assert sorted(known) == [False, True, True]
     assert not known[0]

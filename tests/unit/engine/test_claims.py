@@ -286,12 +286,11 @@ def test_event_that_cannot_begin_is_claimed_alone_unless_the_database_is_away(
 ) -> None:
     world.create('a', end=NEVER)
     (due,) = world.due()
-    work = world.executor.work(due)
-    next(work)
+    job = world.executor.create_job(due)
 
     def fail() -> None:
-        with pytest.raises(type(error)):
-            work.throw(error)
+        world.executor._record_claim(job, None, error)
 
     assert len(world.statements(fail)) == statements
+    assert job.error is error
     assert len(world.due()) == 1 - statements

@@ -19,6 +19,7 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from climate_core.db import events, trusts
 from climate_core.lease import model
 from climate_core.operations.leases import LeaseOperations
+from tests.support.executor import early_polls
 from tests.unit.engine.contract_invariants import (
     gave_way_when_it_was_told,
     in_the_order_of_the_ranks,
@@ -226,9 +227,9 @@ class Contract(Users):
 
     def _told_of(self, lease_id: str) -> list[events.DueEvent]:
         """Return what is to be looked at early when a thing of a lease tells what it has done."""
-        found = events.EarlyPolls(self.world.database)
+        found = early_polls(self.world.database)
         live = self.world.lease(lease_id).live[:1]
-        return [early for each in live if (early := found.find(*each.key)) is not None]
+        return [early for each in live if (early := found.find_early_poll(*each.key)) is not None]
 
     @rule(data=st.data(), kind=st.sampled_from(['retry', 'retry', 'immediate']), death=DEATHS)
     def others_are_faster(self, data: st.DataObject, kind: str, death: int | None) -> None:

@@ -15,8 +15,9 @@ from climate_core.db import events
 from climate_core.db.events import DueEvent
 from climate_core.engine import event_pool
 from climate_core.engine.bulkhead import ServiceBulkhead
+from climate_core.engine.claims import ClaimLost
 from climate_core.engine.event_pool import EventPool
-from climate_core.engine.event_steps import CALL_SERVICES, Superseded, Work, WorkResult, Write
+from climate_core.engine.executor import EventJob, Stage, WorkResult
 from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import model, states
 from tests.support.world import World
@@ -31,16 +32,16 @@ class Pool:
     def __init__(self, world: World, workers: int = 2, places: int = 8) -> None:
         self.world = world
         bulkhead = ServiceBulkhead(workers, 100, places=places)
-        self.pool = EventPool(world.database, self._work, workers, bulkhead)
+        self.executor = world.executor
+        self.pool = EventPool(self.executor, workers, bulkhead)
         self.ended: dict[str, WorkResult | BaseException | None] = {}
         self._ended = threading.Condition()
         self.asked, self.answer = threading.Semaphore(0), threading.Event()
-        self.works: dict[str, Callable[[DueEvent], Work]] = {}
         self.commits = 0
         sa.event.listen(world.database.engine, 'commit', self._count)
 
     def begin(self, *due: DueEvent) -> None:
-        self.pool.begin(due, self._end)
+        self.pool.begin(due, self)
 
     def lease(self, name: str) -> DueEvent:
         """Return the start of a new lease."""
@@ -71,13 +72,10 @@ class Pool:
     def statuses(self, *due: DueEvent) -> list[str]:
         return [self.world.lease(each.lease_id).events_of(model.START)[0].status for each in due]
 
-    def _work(self, due: DueEvent) -> Work:
-        return self.works.get(due.id, self.world.executor.work)(due)
-
-    def _end(self, due: DueEvent, result: WorkResult | None, error: BaseException | None) -> None:
+    def end_event(self, job: EventJob) -> None:
         with self._ended:
-            assert due.id not in self.ended
-            self.ended[due.id] = error or result
+            assert job.due.id not in self.ended
+            self.ended[job.due.id] = job.error or job.result
             self._ended.notify_all()
 
     def _count(self, connection: sa.Connection) -> None:
@@ -140,18 +138,10 @@ def test_threads_call_for_other_events_while_one_writes(
     def hold(_session: orm.Session, _lease: model.Lease | None) -> None:
         assert pool.answer.wait(PATIENCE)
 
-    def write(due: DueEvent) -> Work:
-        yield Write(due.lease_id, hold)
-        return False
-
-    def call(due: DueEvent) -> Work:
-        yield CALL_SERVICES
-        pool.asked.release()
-        yield Write(due.lease_id, lambda _session, _lease: None)
-        return False
-
     stuck, *others = [pool.lease(name) for name in 'abcde']
-    pool.works = {each.id: call for each in others} | {stuck.id: write}
+    pool.executor.calls_of = {each.id: lambda _job: pool.asked.release() for each in others}
+    pool.executor.writes_of = {each.id: lambda _session, _lease: None for each in others}
+    pool.executor.writes_of[stuck.id] = hold
     before = pool.commits
     pool.begin(stuck, *others)
     # One of the two threads writes, and the other one calls for all of them.
@@ -168,7 +158,6 @@ def test_two_events_of_a_lease_are_written_one_after_the_other(pool: Pool) -> No
     others = [
         DueEvent(f'other{n}', due.lease_id, 'end_lease', 0, 1, due.next_at) for n in range(2)
     ]
-    seen: list[int] = []
 
     def raise_generation(session: orm.Session, lease: model.Lease | None) -> int:
         assert lease is not None
@@ -176,14 +165,10 @@ def test_two_events_of_a_lease_are_written_one_after_the_other(pool: Pool) -> No
         assert events.claim(session, event.id, event.generation, -1.0)
         return event.generation
 
-    def write(each: DueEvent) -> Work:
-        seen.append((yield Write(each.lease_id, raise_generation)))
-        return False
-
-    pool.works = {each.id: write for each in others}
+    pool.executor.writes_of = {each.id: raise_generation for each in others}
     pool.begin(*others)
     pool.until_ended(*others)
-    assert seen == [0, 1]
+    assert pool.executor.written == {'other0': 0, 'other1': 1}
 
 
 def test_event_that_fails_keeps_no_other_from_being_done(
@@ -192,11 +177,10 @@ def test_event_that_fails_keeps_no_other_from_being_done(
     due = [pool.lease(name) for name in 'abc']
     mistake = ValueError('a mistake')
 
-    def fail(_due: DueEvent) -> Work:
-        yield CALL_SERVICES
+    def fail(_job: EventJob) -> None:
         raise mistake
 
-    pool.works = {due[1].id: fail}
+    pool.executor.calls_of = {due[1].id: fail}
     pool.begin(*due)
     pool.until_ended(*due)
     assert [pool.ended[each.id] for each in due] == [False, mistake, False]
@@ -215,22 +199,14 @@ def test_what_a_transaction_raises_is_raised_by_each_of_its_events(
 
 def test_event_that_gives_way_goes_on(pool: Pool) -> None:
     due = [pool.lease(name) for name in 'ab']
-    caught: list[str] = []
 
     def give_way(_session: orm.Session, _lease: model.Lease | None) -> Any:
-        raise Superseded
+        raise ClaimLost
 
-    def work(each: DueEvent) -> Work:
-        try:
-            yield Write(each.lease_id, give_way)
-        except Superseded:
-            caught.append(each.id)
-        return False
-
-    pool.works = {due[0].id: work}
+    pool.executor.writes_of = {due[0].id: give_way}
     pool.begin(*due)
     pool.until_ended(*due)
-    assert caught == [due[0].id]
+    assert isinstance(pool.executor.written[due[0].id], ClaimLost)
     assert pool.statuses(due[1]) == [states.EventStatus.DONE]
 
 
@@ -249,27 +225,20 @@ def test_event_that_waits_for_a_thread_when_the_pool_is_closed_is_left(pool: Poo
 
 def test_share_that_is_freed_is_used_while_the_one_that_freed_it_writes(pool: Pool) -> None:
     bulkhead = ServiceBulkhead(4, 25, places=8)
-    pool.pool = EventPool(pool.world.database, pool._work, 4, bulkhead)
+    pool.pool = EventPool(pool.executor, 4, bulkhead)
     go_on = threading.Event()
 
     def hold(_session: orm.Session, _lease: model.Lease | None) -> None:
         assert pool.answer.wait(PATIENCE)
 
-    def first(due: DueEvent) -> Work:
-        yield CALL_SERVICES
+    def first(_job: EventJob) -> None:
         pool.asked.release()
         assert go_on.wait(PATIENCE)
-        yield Write(due.lease_id, hold)
-        return False
-
-    def second(_due: DueEvent) -> Work:
-        yield CALL_SERVICES
-        pool.asked.release()
-        return False
 
     # One of the four threads may call the service.
     due = [dataclasses.replace(pool.lease(n), services=frozenset({'s'})) for n in 'ab']
-    pool.works = {due[0].id: first, due[1].id: second}
+    pool.executor.calls_of = {due[0].id: first, due[1].id: lambda _job: pool.asked.release()}
+    pool.executor.writes_of = {due[0].id: hold}
     pool.begin(*due)
     pool.wait_for_calls(1)
     go_on.set()
@@ -284,7 +253,7 @@ def test_services_are_not_called_by_the_thread_that_writes(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was begun too late is ended again; others that are to be written do not wait."""
-    pool.pool = EventPool(pool.world.database, pool._work, 3, ServiceBulkhead(3, 100, places=8))
+    pool.pool = EventPool(pool.executor, 3, ServiceBulkhead(3, 100, places=8))
     monkeypatch.setattr(event_pool, '_MAX_TRANSACTIONS', 1)
 
     def end_superseded(_lease: model.Lease) -> None:
@@ -356,13 +325,14 @@ def test_thread_that_cannot_start_leaves_its_work_to_the_others(pool: Pool) -> N
 
 
 def test_end_that_is_not_taken_in_stops_no_thread(pool: Pool) -> None:
-    pool.pool = EventPool(pool.world.database, pool._work, 1, ServiceBulkhead(1, 100, places=4))
+    pool.pool = EventPool(pool.executor, 1, ServiceBulkhead(1, 100, places=4))
     broken, due = pool.lease('a'), pool.lease('b')
 
-    def break_down(*_args: Any) -> None:
-        raise RuntimeError
+    class Broken:
+        def end_event(self, job: EventJob) -> None:
+            raise RuntimeError
 
-    pool.pool.begin([broken], break_down)
+    pool.pool.begin([broken], Broken())
     pool.begin(due)
     pool.until_ended(due)
     assert pool.statuses(broken, due) == ['DONE', 'DONE']
@@ -372,12 +342,11 @@ def test_early_look_waits_for_no_transaction(pool: Pool, monkeypatch: pytest.Mon
     monkeypatch.setattr(event_pool, '_MAX_TRANSACTIONS', 0)
     due = dataclasses.replace(pool.lease('a'), is_early=True)
 
-    def look(_due: DueEvent) -> Work:
+    def look(job: EventJob) -> None:
         pool.asked.release()
-        return False
-        yield CALL_SERVICES
+        job.stage = Stage.ENDED
 
-    pool.works = {due.id: look}
+    pool.executor.calls_of = {due.id: look}
     pool.begin(due)
     pool.wait_for_calls(1)
     pool.until_ended(due)

@@ -15,7 +15,8 @@ from sqlalchemy import orm
 from climate_core.concurrency import Outcome
 from climate_core.db import events, listing, sql, store
 from climate_core.db import leases as db_leases
-from climate_core.engine.event_steps import EventWriter, Superseded, Write
+from climate_core.db.events import DueEvent
+from climate_core.engine.claims import ClaimLost
 from climate_core.lease import states
 from climate_core.lease.history import Cause
 from climate_core.lease.model import START, Lease
@@ -43,8 +44,10 @@ class Group:
         outcomes: list[Outcome[Any]] = []
 
         def write() -> None:
-            made = [Write(*each) for each in writes]
-            outcomes.extend(EventWriter(self.world.database, len(made)).run_batch(made))
+            executor = self.world.executor
+            executor.writes_of = dict(writes)
+            due = [DueEvent(each, each, START, 0, 2, THEN) for each, _ in writes]
+            outcomes.extend(executor.run_batch([executor.create_job(each) for each in due]))
 
         self.commits = 0
         sa.event.listen(self.world.database.engine, 'commit', self._count)
@@ -80,7 +83,7 @@ def rename(session: orm.Session, lease: Lease | None) -> int:
 
 
 def give_way(_session: orm.Session, _lease: Lease | None) -> None:
-    raise Superseded
+    raise ClaimLost
 
 
 def fail(session: orm.Session, lease: Lease | None) -> None:
@@ -104,7 +107,7 @@ def test_leases_that_come_at_once_are_read_and_written_together(group: Group) ->
 def test_event_that_was_superseded_keeps_no_other_lease_from_being_written(group: Group) -> None:
     leases = [group.world.create(each, end=NEVER) for each in 'abc']
     results = group.write(*zip(leases, (rename, give_way, rename), strict=True))
-    assert (results[0], type(results[1]), results[2]) == (0, Superseded, 0)
+    assert (results[0], type(results[1]), results[2]) == (0, ClaimLost, 0)
     assert group.names(leases) == ['lease1*', 'lease1', 'lease1*']
     assert group.commits == 1
 

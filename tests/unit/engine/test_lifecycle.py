@@ -120,7 +120,7 @@ def test_what_is_expected_has_no_traceback(
     world.things.answers['wake', 'a'] = [failure]
     lease_id = world.create('a')
     assert world.settle(lease_id).status == 'STARTING'
-    (logged,) = (r for r in caplog.records if r.name == 'climate_core.engine.executor')
+    (logged,) = (r for r in caplog.records if r.name == 'climate_core.engine.plugin_calls')
     assert (logged.levelname, logged.exc_info) == ('WARNING', None)
 
 

@@ -4,6 +4,7 @@
 import dataclasses
 import datetime
 import random
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +32,7 @@ class Asked:
         self.all: list[tuple[str, float]] = []
         self.answers: dict[str, Any] = {}
 
-    def __call__(self, trust_id: str, seconds: float) -> bool:
+    def prepare(self, trust_id: str, seconds: float) -> bool:
         self.all.append((trust_id, seconds))
         answer = self.answers.get(trust_id, True)
         if isinstance(answer, Exception):
@@ -59,7 +60,7 @@ class Stage:
         return StartPreparation(
             world.database,
             world.clock,
-            self.asked,
+            self.asked,  # type: ignore[arg-type]
             [TYPE],
             WINDOW,
             IDLE,
@@ -165,8 +166,9 @@ def test_lease_that_starts_at_once_is_not_prepared(stage: Stage, asked: Asked) -
 def test_what_needs_no_token_is_not_prepared(world: World, asked: Asked) -> None:
     stage = Stage(world, asked)
     lease = world.lease(stage.lease(30))
+    keystone: Any = asked
     stage.worker = StartPreparation(
-        world.database, world.clock, asked, ['other'], WINDOW, IDLE, lambda: stage.monotonic
+        world.database, world.clock, keystone, ['other'], WINDOW, IDLE, lambda: stage.monotonic
     )
     stage.worker.expect(lease)
     stage.go_on(40)
@@ -396,9 +398,9 @@ def test_owner_who_has_no_place_any_more_is_left_out(
         if trust_id == 'near':
             assert worker._plan('new', 20.0)
             assert worker._plan('newer', 20.0)
-        return asked(trust_id, seconds) and False
+        return asked.prepare(trust_id, seconds) and False
 
-    worker._token = two_come
+    worker._cloud = types.SimpleNamespace(prepare=two_come)
     worker.poll()
     assert asked.trusts == ['near']
     worker.poll()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from climate_core import exceptions
-from climate_core.engine import attempts
+from climate_core.engine import plugin_calls
 from climate_core.lease import model
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import ServerPlugin
@@ -112,7 +112,7 @@ def test_hosts_are_open_before_a_stack_is_woken_or_filled() -> None:
     names = (StackPlugin.resource_type, HostPlugin.resource_type)
     both = [model.new_reservation('lease', each, each, {}, NOON) for each in names]
     for ascending, expected in ((True, names[::-1]), (False, names)):
-        found = attempts.order_by_rank(both, plugins, ascending)  # type: ignore[arg-type]
+        found = plugin_calls.order_by_rank(both, plugins, ascending)  # type: ignore[arg-type]
         assert [[each.resource_type for each in some] for some in found] == [[e] for e in expected]
 
 

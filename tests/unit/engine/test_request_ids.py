@@ -35,7 +35,7 @@ def test_history_log_and_calls_have_the_id_of_the_event(world: World, lines: Lin
     entries = [entry for _, entry in world.database.read(listing.read_history_page, lease_id)[0]]
     ids = {e.request_id for e in entries if e.action == 'event.start_lease'}
     assert ids == {wanted}
-    [line] = lines.of('climate_core.engine.executor')
+    [line] = lines.of('climate_core.engine.plugin_calls')
     assert line['context']['request_id'] == wanted
     assert line['context']['resource_uuid'] == lease_id
     # Not that of the user who made the lease.

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.engine import attempts as engine_attempts
+from climate_core.engine import plugin_calls
 from climate_core.lease import events, model
 from climate_core.lease.transitions import Outcome, Result
 from climate_core.threads import Backoff
@@ -23,7 +23,7 @@ def decide(kind: str, exc: Exception, attempts: int = 0, left: float = FAR) -> O
     one = lease(reservation(), start=NOON, end=NOON + HOUR * left / 3600)
     due = model.new_event('lease', kind, NOON, NOON, 'thing')
     due = dataclasses.replace(due, attempts=attempts)
-    return engine_attempts.decide_retry(exc, due, one.with_events(due), NOON, BACKOFF)
+    return plugin_calls.decide_retry(exc, due, one.with_events(due), NOON, BACKOFF)
 
 
 @pytest.mark.parametrize('kind', TYPES)
@@ -60,7 +60,7 @@ def test_only_what_wakes_is_given_up_shortly_before_the_end(kind: str) -> None:
 @pytest.mark.parametrize('kind', TYPES)
 def test_only_a_start_fails_at_once_by_a_bug(kind: str) -> None:
     due = model.new_event('lease', kind, NOON, NOON)
-    outcome = engine_attempts.decide_bug(KeyError('secret'), due, BACKOFF)
+    outcome = plugin_calls.decide_bug(KeyError('secret'), due, BACKOFF)
     assert outcome.result is (Result.FAILED if kind == model.START else Result.RETRY)
     assert 'KeyError' in str(outcome.reason)
     assert 'secret' not in str(outcome.reason)
@@ -78,9 +78,9 @@ def test_failure_shortly_before_the_end_is_given_up(
     outcomes: list[Outcome], left: float, given_up: bool
 ) -> None:
     one = lease(end=NOON + HOUR * left / 3600)
-    assert (engine_attempts.decide_blocked(outcomes, one, True, NOON) is not None) == given_up
+    assert (plugin_calls.decide_blocked(outcomes, one, True, NOON) is not None) == given_up
 
 
 def test_reason_is_never_empty_nor_too_long() -> None:
-    assert engine_attempts.describe_failure(exceptions.Transient('x' * 2000)) == 'x' * 1000
-    assert engine_attempts.describe_failure(exceptions.Permanent()) != ''
+    assert plugin_calls.describe_failure(exceptions.Transient('x' * 2000)) == 'x' * 1000
+    assert plugin_calls.describe_failure(exceptions.Permanent()) != ''

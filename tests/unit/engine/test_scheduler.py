@@ -18,8 +18,8 @@ from climate_core.db.events import DueEvent
 from climate_core.engine import scheduler
 from climate_core.engine.scheduler import Scheduler, shuffle_equals
 from climate_core.plugins.base import PollAgain
+from tests.support.executor import pool_of
 from tests.support.stopping import stop
-from tests.support.whole_events import WholeEvents
 from tests.support.world import NOON, World
 
 PATIENCE = 60
@@ -40,7 +40,7 @@ def start(world: World) -> Iterator[Callable[..., Scheduler]]:
     def make(
         run: Callable[[DueEvent], datetime.datetime | bool], workers: int = 2, idle: float = 600
     ) -> Scheduler:
-        loop = Scheduler(world.database, world.clock, WholeEvents(run, workers), idle)
+        loop = Scheduler(world.database, world.clock, pool_of(run, workers), idle)
         loops.append(loop)
         loop.start()
         return loop
@@ -151,7 +151,7 @@ def test_it_reads_again_what_is_due_when_another_manager_was_faster(
 @pytest.mark.usefixtures('seconds')
 def test_it_sleeps_when_nothing_is_due(world: World) -> None:
     world.create('a', start='2098-01-01 00:00', end=NEVER)
-    loop = Scheduler(world.database, world.clock, WholeEvents(lambda due: False, 2), 600)
+    loop = Scheduler(world.database, world.clock, pool_of(lambda due: False, 2), 600)
     found: list[float | None] = []
     seen = world.statements(lambda: found.append(loop.poll()))
     assert len(seen) == 1
@@ -161,7 +161,7 @@ def test_it_sleeps_when_nothing_is_due(world: World) -> None:
 
 @pytest.mark.usefixtures('seconds')
 def test_it_sleeps_when_there_is_nothing_at_all(world: World) -> None:
-    loop = Scheduler(world.database, world.clock, WholeEvents(lambda due: False, 2), 77)
+    loop = Scheduler(world.database, world.clock, pool_of(lambda due: False, 2), 77)
     assert loop.poll() == 77
     assert stop(loop)
 
@@ -178,7 +178,7 @@ def test_database_is_not_asked_when_an_event_has_told_when_its_next_look_is(
         done.set()
         return result
 
-    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
+    loop = Scheduler(world.database, world.clock, pool_of(run, 2), 600)
     loop.poll()
     assert done.wait(PATIENCE)
     found: list[float | None] = []
@@ -190,7 +190,7 @@ def test_database_is_not_asked_when_an_event_has_told_when_its_next_look_is(
 def test_lease_that_starts_later_is_asked_for_when_it_is_due(
     world: World, seconds: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loop = Scheduler(world.database, world.clock, WholeEvents(lambda due: False, 2), 600)
+    loop = Scheduler(world.database, world.clock, pool_of(lambda due: False, 2), 600)
     assert loop.poll() == 600
     now = world.clock.now()
     monkeypatch.setattr(world.clock, 'now', lambda: now)
@@ -255,7 +255,7 @@ def test_look_ahead_of_time_that_is_due_by_now_is_still_one(
         done.set()
         return False
 
-    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
+    loop = Scheduler(world.database, world.clock, pool_of(run, 2), 600)
     loop.poll_early(DueEvent(event.id, lease_id, 'start_lease', 0, 2, world.clock.now(), True))
     loop.poll()
     assert done.wait(PATIENCE)
@@ -303,7 +303,7 @@ def test_early_look_whose_time_comes_while_it_looks_is_not_slept_through(world: 
             return NOON + datetime.timedelta(seconds=self.reads)
 
     clock = Ticking()
-    loop = Scheduler(world.database, clock, WholeEvents(lambda due: False, 2), 600)  # type: ignore[arg-type]
+    loop = Scheduler(world.database, clock, pool_of(lambda due: False, 2), 600)  # type: ignore[arg-type]
     assert loop.poll() == 600
     soon = clock.now() + datetime.timedelta(seconds=1.5)
     loop.poll_early(DueEvent('early', 'lease', 'start_lease', 0, 2, soon, True))
@@ -324,7 +324,7 @@ def test_event_that_is_worked_on_is_due_again_only_if_it_was_changed(
         assert go_on.wait(PATIENCE)
         return False
 
-    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
+    loop = Scheduler(world.database, world.clock, pool_of(run, 2), 600)
     loop.poll()
     begun, left = dict(loop._in_flight), set(loop._waiting)
     assert (len(begun), len(left)) == (2, 1)
@@ -358,7 +358,7 @@ def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
         assert go_on.wait(PATIENCE)
         return False
 
-    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
+    loop = Scheduler(world.database, world.clock, pool_of(run, 2), 600)
     loop.poll()
     assert begun.wait(PATIENCE)
     now = world.clock.now()
@@ -377,17 +377,20 @@ def test_look_ahead_of_time_comes_after_the_work_that_it_is_told_in(
 
 def test_older_one_of_two_early_looks_is_dropped(world: World) -> None:
     taken: list[DueEvent] = []
+    done = threading.Event()
 
     def run(due: DueEvent) -> bool:
         taken.append(due)
+        done.set()
         return False
 
-    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
+    loop = Scheduler(world.database, world.clock, pool_of(run, 2), 600)
     now = world.clock.now()
     told = [DueEvent('event', 'lease', 'start_lease', n, 2, now, True) for n in (1, 2, 1)]
     for each in told:
         loop.poll_early(each)
     loop.poll()
+    assert done.wait(PATIENCE)
     assert stop(loop)
     assert taken == [told[1]]
 
@@ -405,7 +408,7 @@ def test_early_look_that_comes_to_nothing_drops_nothing_that_is_due(world: World
             results.append(world.executor.run(due))
         return due.is_early and results[0]
 
-    loop = Scheduler(world.database, world.clock, WholeEvents(run, 2), 600)
+    loop = Scheduler(world.database, world.clock, pool_of(run, 2), 600)
     loop.poll()
     # The look that finished the event has seen all that was told.
     now = world.clock.now()
@@ -427,7 +430,7 @@ def test_look_waits_for_no_thread(world: World) -> None:
     for n in range(3):
         world.create(f'a{n}', end=NEVER)
     loop = Scheduler(
-        world.database, world.clock, WholeEvents(lambda due: go_on.wait(PATIENCE), 2), 600
+        world.database, world.clock, pool_of(lambda due: go_on.wait(PATIENCE), 2), 600
     )
     loop.poll()
     # The end of one of the two wakes it, and nothing is to be asked until then.

@@ -14,7 +14,6 @@ from climate_core.db.events import DueEvent
 from climate_core.engine import scheduler
 from climate_core.engine.bulkhead import ServiceBulkhead, list_services
 from climate_core.engine.event_pool import EventPool
-from climate_core.engine.event_steps import Work
 from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import events as lease_events
 from climate_core.lease import model, states
@@ -49,21 +48,23 @@ class Loop:
         self._asked = threading.Semaphore(0)
         self._ended = threading.Condition()
         self.told: dict[str, int] = {}
-        bulkhead = ServiceBulkhead(WORKERS, 75, list_services(world.plugins), self._tell, places)
-        self._executor = world.new_executor(enter=bulkhead.enter)
-        pool = EventPool(world.database, self._work, WORKERS, bulkhead)
+        metrics: Any = self
+        bulkhead = ServiceBulkhead(WORKERS, 75, list_services(world.plugins), metrics, places)
+        executor = world.new_executor(bulkhead=bulkhead)
+        self._end = executor._end
+        executor._end = self._end_job  # type: ignore[method-assign]
+        pool = EventPool(executor, WORKERS, bulkhead)
         self.scheduler = Scheduler(world.database, world.clock, pool, 600)
 
-    def _work(self, due: DueEvent) -> Work:
-        try:
-            return (yield from self._executor.work(due))
-        finally:
-            with self._ended:
-                self._ended.notify_all()
-
-    def _tell(self, service: str, threads: int) -> None:
+    def _end_job(self, *args: Any, **kw: Any) -> None:
+        self._end(*args, **kw)
         with self._ended:
-            self.told[service] = threads
+            self._ended.notify_all()
+
+    def threads(self, service: str, count: int) -> None:
+        """Note the number of threads, as the metrics do."""
+        with self._ended:
+            self.told[service] = count
             self._ended.notify_all()
 
     def until(self, is_so: Callable[[], bool]) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from climate_core import exceptions
-from climate_core.engine import attempts
+from climate_core.engine import plugin_calls
 from climate_core.lease import changes, events, model, resources, states, transitions
 from climate_core.lease.events import end, start
 from climate_core.threads import Backoff
@@ -114,9 +114,9 @@ class LeaseMachine(RuleBasedStateMachine):
     def _outcome(self, result: str, event: model.Event) -> transitions.Outcome:
         if result in ('transient', 'permanent'):
             trouble = exceptions.Transient if result == 'transient' else exceptions.Permanent
-            return attempts.decide_retry(trouble('no'), event, self.lease, self.now, BACKOFF)
+            return plugin_calls.decide_retry(trouble('no'), event, self.lease, self.now, BACKOFF)
         if result == 'bug':
-            return attempts.decide_bug(KeyError('x'), event, BACKOFF)
+            return plugin_calls.decide_bug(KeyError('x'), event, BACKOFF)
         return (
             transitions.DONE
             if result == 'done'

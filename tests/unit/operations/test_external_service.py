@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The external service is asked about new leases and changes, and told of ends."""
 
-import dataclasses
+import types
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -84,9 +85,15 @@ def test_a_lease_that_is_changed_while_it_is_asked_about(world: World) -> None:
 
 
 def tells(world: World, told: Callable[[model.Lease], None]) -> None:
-    world.executor = dataclasses.replace(
-        world.executor, lease_calls={**world.executor.lease_calls, 'notify_external_end': told}
+    operations = world.operations
+    actions: Any = types.SimpleNamespace(
+        lease_calls={
+            'notify_external_end': told,
+            'release_trust': operations.owner_trusts.release,
+        },
+        preempt_servers=operations.preempt_servers,
     )
+    world.executor = world.new_executor(actions=actions)
 
 
 @pytest.mark.parametrize('way', ['end', 'delete'])

@@ -3,6 +3,7 @@
 
 import datetime
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -510,6 +511,7 @@ def test_trust_that_keystone_keeps_is_told_once_and_tried_later_and_later(
     finish(world, create(world, 'a'))
     monkeypatch.setattr(world.trusts, 'delete', raising(exceptions.Permanent('not allowed')))
     told: list[int] = []
+    observer: Any = types.SimpleNamespace(trust_refused=lambda: told.append(1))
 
     def look() -> None:
         for each in cleanup.find_retired_trusts(world.database):
@@ -517,7 +519,7 @@ def test_trust_that_keystone_keeps_is_told_once_and_tried_later_and_later(
                 world.database,
                 world.trusts,  # type: ignore[arg-type]
                 each,
-                lambda: told.append(1),
+                observer,
             )
 
     seen = []

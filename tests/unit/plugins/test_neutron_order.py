@@ -4,7 +4,7 @@
 import pytest
 
 from climate_common import resource_types
-from climate_core.engine import attempts
+from climate_core.engine import plugin_calls
 from climate_core.lease import model
 from climate_core.lease.transitions import Outcome, Result
 from climate_networks.plugins.floatingips import FloatingIpPlugin, HeldFloatingIpPlugin
@@ -41,6 +41,6 @@ def test_only_what_may_use_it_at_its_start_waits(
     found = {
         each
         for each in (SERVER, STACK, *OTHERS)
-        if attempts.find_blocking(reservation(each), tried, plugins)
+        if plugin_calls.find_blocking(reservation(each), tried, plugins)
     }
     assert found == waiting

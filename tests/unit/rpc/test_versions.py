@@ -81,4 +81,4 @@ def test_the_manager_has_every_method() -> None:
         for name, *_ in list_remote(operations)
     }
     assert called == served | {'nudge'}
-    assert server.LeaseEndpoint.target.version == rpc_client.VERSION
+    assert server.Endpoint.target.version == rpc_client.VERSION

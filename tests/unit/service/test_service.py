@@ -59,9 +59,8 @@ class Running:
             conf.set_override(option, value, group='webhooks')
         conf.set_override('host', name, group='manager')
         self.told = Told()
-        self.service = ManagerService(
-            conf, plugins={TYPE: things}, trusts=Trusts(), send=self.told, watch=False
-        )
+        self.service = ManagerService(conf, plugins={TYPE: things}, trusts=Trusts(), watch=False)
+        self.service.publisher.send = self.told
         self.client = ManagerClient(conf)
         self.service.start()
 
@@ -154,7 +153,7 @@ def test_another_manager_is_nudged_and_the_work_is_done_once(
 ) -> None:
     first, second = run('one'), run('two')
     all_told = second.told = first.told
-    second.service.publisher._send = all_told
+    second.service.publisher.send = all_told
     for n in range(10):
         first.client.create_lease(user(), _values(f't{n}', name=f'lease{n}'))
     all_told.wait_for('lease.event.start_lease', 10)
@@ -176,13 +175,13 @@ def test_stop_leaves_nothing_running(run: Callable[..., Running]) -> None:
 def test_its_own_hint_is_no_news(run: Callable[..., Running]) -> None:
     one, two = run('one').service, run('two').service
     nudged: list[str] = []
-    one.nudge = lambda: nudged.append('one')  # type: ignore[method-assign]
-    one._handle_nudge(one._hint)
+    one.scheduler.nudge = lambda: nudged.append('one')  # type: ignore[method-assign]
+    one.wakeups.take_hint(one.wakeups._hint)
     assert nudged == []
-    one._handle_nudge(two._hint)
+    one.wakeups.take_hint(two.wakeups._hint)
     assert nudged == ['one']
     # It is the context of no user.
-    assert one._hint.auth_token is None
+    assert one.wakeups._hint.auth_token is None
 
 
 class _Prepared:
@@ -234,7 +233,7 @@ def test_stop_tells_the_others_before_it_leaves_the_bus(
 ) -> None:
     one, two = run('one').service, run('two').service
     nudged = threading.Event()
-    two.nudge = nudged.set  # type: ignore[method-assign]
+    two.scheduler.nudge = nudged.set  # type: ignore[method-assign]
     heard: list[bool] = []
     monkeypatch.setattr(service, 'CLOSE_SECONDS', PATIENCE)
     monkeypatch.setattr(one._transport, 'cleanup', lambda: heard.append(nudged.wait(PATIENCE / 2)))
@@ -301,7 +300,7 @@ def conf(tmp_path: pathlib.Path) -> cfg.ConfigOpts:
 
 
 def _make(conf: cfg.ConfigOpts) -> ManagerService:
-    return ManagerService(conf, plugins={}, trusts=Trusts(), send=Told(), watch=False)
+    return ManagerService(conf, plugins={}, trusts=Trusts(), watch=False)
 
 
 @pytest.mark.parametrize(('every', 'told'), [('hour', True), ('off', False)])

@@ -94,9 +94,7 @@ def conf(tmp_path: pathlib.Path) -> cfg.ConfigOpts:
 
 @pytest.fixture
 def service(conf: cfg.ConfigOpts, things: Watched) -> ManagerService:
-    return ManagerService(
-        conf, plugins={TYPE: things}, trusts=Trusts(), send=lambda *_: None, watch=True
-    )
+    return ManagerService(conf, plugins={TYPE: things}, trusts=Trusts(), watch=True)
 
 
 def _fail() -> None:

@@ -4,7 +4,6 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from climate_core.db import events
 from climate_core.db.engine import Database
 from climate_core.lease.model import Lease, Reservation
 from climate_core.plugins.base import Evacuable, ReservedResource, ResourcePlugin
@@ -13,6 +12,7 @@ from climate_core.plugins.stack import StackPlugin
 from climate_core.plugins.volume import VolumePlugin
 from climate_core.repair import listener
 from climate_core.threads import Worker
+from tests.support.executor import early_polls
 
 SERVERS, VOLUMES, STACKS = ServerPlugin, VolumePlugin, StackPlugin
 
@@ -98,7 +98,7 @@ class Cloud:
             each: listener.NotifiedChecks(database, plugin, engine)
             for each, plugin in self.plugins.items()
         }
-        early = events.EarlyPolls(database)
+        early = early_polls(database)
         self._endpoints = {
             name: listener.NotificationEndpoint(
                 plugin.notifications,

@@ -14,6 +14,7 @@ from climate_core import concurrency
 from climate_core.db import events, sql, store, tables
 from climate_core.lease import model, transitions
 from climate_core.repair import listener
+from tests.support.executor import early_polls
 from tests.support.fakes import leases
 from tests.support.world import executed
 from tests.unit.sync.notified import SERVERS, STACKS, VOLUMES
@@ -142,7 +143,7 @@ def test_event_that_waits_comes_before_one_on_which_a_manager_works(database_url
         its_end = tables.EVENTS.c.event_type == model.END
         at_work = {'status': 'IN_PROGRESS', 'time': now, 'next_at': now + AHEAD / 2}
         connection.execute(tables.EVENTS.update().where(its_end).values(**at_work))
-    due = events.EarlyPolls(database).find('virtual:instance', 'server-1')
+    due = early_polls(database).find_early_poll('virtual:instance', 'server-1')
     assert seconds(database, [due], lease) <= 0
     database.dispose()
 
@@ -157,11 +158,11 @@ def test_event_whose_time_has_not_come_is_left_alone(database, looked, hear):
 def test_look_that_may_come_early_is_found_in_each_database(database_url):
     database = leases.create(database_url)
     lease = waiting(database, {'resource_ids': ['server-1', 'server-2']})
-    due = events.EarlyPolls(database).find('virtual:instance', 'server-1')
+    due = early_polls(database).find_early_poll('virtual:instance', 'server-1')
     assert seconds(database, [due], lease) <= 0
     claims = [database.write(events.claim, due.id, due.generation, 30, True) for _ in range(2)]
     assert claims == [True, False]
-    again = events.EarlyPolls(database).find('virtual:instance', 'server-1')
+    again = early_polls(database).find_early_poll('virtual:instance', 'server-1')
     assert again.generation == due.generation + 1
     assert not database.write(events.claim, again.id, again.generation, 30, True)
     database.dispose()
@@ -169,13 +170,13 @@ def test_look_that_may_come_early_is_found_in_each_database(database_url):
 
 def test_event_that_waits_is_not_taken_unless_that_is_asked_for(database):
     waiting(database, SERVER)
-    due = events.EarlyPolls(database).find('virtual:instance', 'server-1')
+    due = early_polls(database).find_early_poll('virtual:instance', 'server-1')
     assert not database.write(events.claim, due.id, due.generation, 30)
 
 
 def test_event_that_was_called_off_meanwhile_is_not_taken(database):
     lease = waiting(database, SERVER)
-    due = events.EarlyPolls(database).find('virtual:instance', 'server-1')
+    due = early_polls(database).find_early_poll('virtual:instance', 'server-1')
     (start,) = (each for each in lease.events if each.event_type == model.START)
     over = transitions.cancel_event(start, None, due.next_at)
     assert database.write(store.update_event, start, over)
@@ -195,8 +196,8 @@ def test_those_who_ask_at_once_share_a_statement(database):
     waiting(database, VOLUME)
     asked = [('virtual:instance', f'server-{n}') for n in range(1, 5)]
     asked += [('virtual:volume', 'volume-1'), ('virtual:volume', 'server-1')]
-    early = events.EarlyPolls(database)
-    alone = [early.find(*each) for each in asked]
+    early = early_polls(database)
+    alone = [early.find_early_poll(*each) for each in asked]
     assert [each is None for each in alone] == [False] * 3 + [True, False, True]
 
     begun, go_on = threading.Event(), threading.Event()
@@ -209,9 +210,9 @@ def test_those_who_ask_at_once_share_a_statement(database):
     def ask_together():
         with futures.ThreadPoolExecutor(len(asked) + 1) as pool:
             # The first one keeps the others waiting, which are then asked for together.
-            first = pool.submit(early.find, 'virtual:stack', 'stack-1')
+            first = pool.submit(early.find_early_poll, 'virtual:stack', 'stack-1')
             assert begun.wait(PATIENCE)
-            found = [pool.submit(early.find, *each) for each in asked]
+            found = [pool.submit(early.find_early_poll, *each) for each in asked]
             assert early.await_waiting(len(asked), PATIENCE)
             go_on.set()
             for each, one in zip(found, alone, strict=True):
@@ -231,7 +232,7 @@ def simplified(due):
 def test_early_look_counts_for_the_service_of_its_resource(database):
     waiting(database, SERVER)
     services = events.Services({'nova': ['virtual:instance'], 'cinder': ['virtual:volume']})
-    due = events.EarlyPolls(database, services).find('virtual:instance', 'server-1')
+    due = early_polls(database, services).find_early_poll('virtual:instance', 'server-1')
     assert set(due.services) == {'nova'}
 
 
