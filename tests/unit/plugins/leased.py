@@ -28,7 +28,9 @@ class Leased(World):
             made = plugin(stacks.conf, stacks.cloud)
             made.now = self.time
             self.plugins[plugin.resource_type] = made
-        services = dataclasses.replace(self.operations.services, trusts=self.trusts)
+        services = dataclasses.replace(
+            self.operations.services, trusts=self.trusts, cloud=stacks.cloud
+        )
         self.operations = LeaseOperations(services)
         self.executor = self.new_executor()
 
