@@ -71,6 +71,8 @@ class ReservationPackage:
     name: ClassVar[str]
     #: The types whose leases may be of the kind best_effort, see :meth:`create_evacuation`.
     best_effort_types: ClassVar[Collection[str]] = ()
+    #: The kinds of the units of the calendar whose allocations :meth:`view_allocations` shows.
+    unit_kinds: ClassVar[Collection[str]] = ()
     #: The types of resources whose allocated units the calendar names.
     named_types: ClassVar[Collection[str]] = ()
 
@@ -87,7 +89,7 @@ class ReservationPackage:
         return {}
 
     def view_allocations(self, reservation: Any) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return the allocations of a reservation as the API shows them, by its ``unit_kind``.
+        """Return the allocations of a reservation of one of the ``unit_kinds``, for the API.
 
         :param reservation: a :class:`climate_core.lease.model.Reservation`, or its summary in a
             list

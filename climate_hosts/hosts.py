@@ -13,9 +13,9 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, Self
 
-from climate_common import dates, resource_types
+from climate_common import dates
 from climate_core import exceptions
-from climate_core.lease.model import HOST_KIND, Reservation
+from climate_core.lease.model import HOST_KIND
 from climate_core.plugins import filters
 from climate_core.plugins.filters import NODE_FACTS
 from climate_hosts.nodes import Node
@@ -48,6 +48,8 @@ class State(enum.StrEnum):
     LEAVING = 'leaving'
 
 
+#: The enrolment of a host is in progress, was interrupted, or has failed.
+HALF_ENROLLED: Final = (State.ENROLLING, State.NOT_ENROLLED)
 #: Why a host takes no allocations in states that need no details.
 _REASONS: Final = {
     State.ENROLLING: 'The host is being enrolled.',
@@ -151,7 +153,7 @@ class Host(Node):
     @property
     def is_half_enrolled(self) -> bool:
         """Return whether its enrolment is in progress, was interrupted, or has failed."""
-        return self.state in (State.ENROLLING, State.NOT_ENROLLED)
+        return self.state in HALF_ENROLLED
 
     @property
     def is_draining(self) -> bool:
@@ -337,20 +339,3 @@ def _looks_down(service: Mapping[str, Any] | None) -> bool:
     if service is None:
         return True
     return service.get('state') == 'down' and not service.get('forced_down')
-
-
-def reservation_view(reservation: Reservation) -> dict[str, Any]:
-    """Return the allocated hosts of a reservation, and fields that Blazar's clients read.
-
-    The latter are Blazar's action before the end, and what it creates in Nova for reservations by
-    sizes, of which only the flavor is needed.
-    """
-    names = [allocation.unit['hypervisor_hostname'] for allocation in reservation.allocations]
-    match reservation.resource_type:
-        case resource_types.HOST:
-            blazar = {'before_end': reservation.params.get('before_end', 'default')}
-        case resource_types.SIZES:
-            blazar = {'flavor_id': reservation.id, 'aggregate_id': None, 'server_group_id': None}
-        case _:
-            blazar = {}
-    return {'hosts': names, **blazar}

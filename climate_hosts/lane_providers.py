@@ -114,30 +114,20 @@ def is_open(conn: Connection, lane_id: str) -> bool:
     )
 
 
-def set_slots(
-    conn: Connection,
-    lane_id: str,
-    slots: int,
-    *,
-    is_open: bool,
-    generation: int | None = None,
-) -> int:
+def set_slots(conn: Connection, lane_id: str, slots: int | None = None, *, is_open: bool) -> None:
     """Set how many slots a lane has, and whether they can be taken.
 
     Servers that have slots keep them, also when there are fewer than that now.
 
-    :param generation: of the lane if it is known, which saves a read; if it has changed, the lane
-        is read
-    :returns: the present generation
+    :param slots: None: as many as it has
     """
-    wanted = _lane_inventories(slots, is_open)
-    known = None if generation is None else {GENERATION: generation, 'inventories': {}}
-    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/inventories', known)
+    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/inventories')
     for found in part:
+        total = found['inventories'][lanes.SLOT]['total'] if slots is None else slots
+        wanted = _lane_inventories(total, is_open)
         if _has(found, wanted):
             break
         part.put({'inventories': wanted})
-    return int(part.value[GENERATION])
 
 
 def open_lane(
@@ -209,7 +199,7 @@ def close_lane(conn: Connection, lane_id: str) -> list[str]:
     Servers that claim a slot until all are closed are among those returned.
     """
     set_lane_aggregates(conn, lane_id, ())
-    _close_slots(conn, lane_id)
+    set_slots(conn, lane_id, is_open=False)
     return placement.list_consumers(conn, lane_id)
 
 
@@ -302,17 +292,6 @@ def clear_lane(
 def clear_unchanged(conn: Connection, lane_id: str, found: LaneAccess) -> bool:
     """Close a lane as :func:`clear_lane` does; False if it has changed since it was read."""
     return _close_unchanged(conn, lane_id, found, (), always_write=True) is not None
-
-
-def _close_slots(conn: Connection, lane_id: str) -> None:
-    """Reserve all slots of a lane."""
-
-    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/inventories')
-    for found in part:
-        wanted = _lane_inventories(found['inventories'][lanes.SLOT]['total'], is_open=False)
-        if _has(found, wanted):
-            break
-        part.put({'inventories': wanted})
 
 
 def _release_lane(conn: Connection, lane_id: str, ended: str, generation: int) -> None:

@@ -1,17 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls to Nova about the hosts of the pools, with the rights of the service user.
+"""The calls to Nova about hosts and the private flavors of reservations, as the service user.
 
 They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Compute API reference,
-``/os-hypervisors``, ``/os-services`` and ``/os-aggregates``.
+``/os-hypervisors``, ``/os-services``, ``/os-aggregates``, ``/flavors``,
+``/flavors/{id}/os-extra_specs`` and ``/flavors/{id}/os-flavor-access``.
 """
 
+import dataclasses
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from climate_common import lanes
 from climate_core.cloud import errors
 from climate_core.cloud.connections import Connection
-from climate_core.cloud.servers import NOVA_HOSTS, list_hypervisors
+from climate_core.cloud.servers import (
+    NOVA,
+    NOVA_HOSTS,
+    get_flavor,
+    list_flavors,
+    list_hypervisors,
+)
 
 
 def find_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
@@ -63,3 +72,94 @@ def set_service_status(conn: Connection, service_id: str, reason: str | None) ->
     """
     body = {'status': 'disabled', 'disabled_reason': reason} if reason else {'status': 'enabled'}
     NOVA_HOSTS.request(conn, 'PUT', f'/os-services/{service_id}', body)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PrivateFlavor:
+    """A flavor with access for some projects only; its name is its id.
+
+    :param memory_mb: MiB
+    :param disk_gb: GiB of the root disk
+    """
+
+    id: str
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+
+
+def flavor_exists(conn: Connection, flavor_id: str) -> bool:
+    """Return whether these rights see a flavor."""
+    try:
+        get_flavor(conn, flavor_id)
+    except errors.Gone:
+        return False
+    return True
+
+
+def create_private_flavor(
+    conn: Connection,
+    flavor: PrivateFlavor,
+    extra_specs: Mapping[str, str],
+    project_ids: Collection[str],
+) -> None:
+    """Create a private flavor, or complete it; no project has access before it is complete.
+
+    :param project_ids: the projects with access
+    :raises climate_core.exceptions.Permanent: Nova rejects its values
+    """
+    path = f'/flavors/{flavor.id}'
+    try:
+        existing = NOVA.read(conn, path, 'flavor')
+    except errors.Gone:
+        existing = {}
+        _create_flavor(conn, flavor)
+    if not extra_specs.items() <= (existing.get('extra_specs') or {}).items():
+        NOVA.request(conn, 'POST', f'{path}/os-extra_specs', {'extra_specs': dict(extra_specs)})
+    rows = NOVA.read(conn, f'{path}/os-flavor-access', 'flavor_access') if existing else ()
+    present = {row['tenant_id'] for row in rows}
+    for project_id in sorted({*project_ids} - present):
+        _grant_access(conn, path, project_id)
+
+
+def _create_flavor(conn: Connection, flavor: PrivateFlavor) -> None:
+    body = {
+        'id': flavor.id,
+        'name': flavor.id,
+        'vcpus': flavor.vcpus,
+        'ram': flavor.memory_mb,
+        'disk': flavor.disk_gb,
+        'os-flavor-access:is_public': False,
+    }
+    try:
+        NOVA.request(conn, 'POST', '/flavors', {'flavor': body})
+    except errors.Busy:
+        # Another manager has just created it.
+        return
+
+
+def _grant_access(conn: Connection, path: str, project_id: str) -> None:
+    try:
+        NOVA.request(conn, 'POST', f'{path}/action', {'addTenantAccess': {'tenant': project_id}})
+    except errors.Busy:
+        # The project has access already.
+        return
+
+
+def delete_flavor(conn: Connection, flavor_id: str) -> None:
+    """Delete a flavor; it is no error if it does not exist. Its servers keep their capacity."""
+    try:
+        NOVA.request(conn, 'DELETE', f'/flavors/{flavor_id}')
+    except errors.Gone:
+        return
+
+
+def list_reservation_flavors(conn: Connection) -> Iterator[str]:
+    """Yield the ids of the private flavors of reservations, which equal those of the reservations.
+
+    One call for each thousand flavors.
+    """
+    for flavor in list_flavors(conn):
+        lane = (flavor.get('extra_specs') or {}).get(lanes.EXTRA_SPEC)
+        if lane == flavor['id'] == flavor['name'] and not flavor['os-flavor-access:is_public']:
+            yield str(lane)

@@ -8,6 +8,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from climate_common import resource_types
+from climate_core.lease.model import HOST_KIND
 from climate_core.packages import ManagerParts, PoolCheck, ReservationPackage
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class HostPackage(ReservationPackage):
     """Declare ``physical:host`` and ``flavor:instance``."""
 
     name = 'hosts'
+    unit_kinds = (HOST_KIND,)
     best_effort_types = (resource_types.HOST,)
 
     def list_options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
@@ -47,15 +49,29 @@ class HostPackage(ReservationPackage):
         return hosts.ROUTES
 
     def view_allocations(self, reservation: 'Reservation') -> Mapping[str, Any]:
-        from climate_hosts import hosts
+        """Return the allocated hosts, and fields that Blazar's clients read.
 
-        is_ours = reservation.unit_kind == hosts.KIND
-        return hosts.reservation_view(reservation) if is_ours else {}
+        The latter are Blazar's action before the end, and what it creates in Nova for
+        reservations by sizes, of which only the flavor is needed.
+        """
+        names = [allocation.unit['hypervisor_hostname'] for allocation in reservation.allocations]
+        match reservation.resource_type:
+            case resource_types.HOST:
+                blazar = {'before_end': reservation.params.get('before_end', 'default')}
+            case resource_types.SIZES:
+                blazar = {
+                    'flavor_id': reservation.id,
+                    'aggregate_id': None,
+                    'server_group_id': None,
+                }
+            case _:
+                blazar = {}
+        return {'hosts': names, **blazar}
 
     def list_notifications(self) -> Iterable['NotificationType']:
-        from climate_hosts.power import transitions
+        from climate_hosts.power import db
 
-        return transitions.list_types()
+        return db.list_types()
 
     def list_companion_plugins(self) -> Mapping[str, 'type[ResourcePlugin]']:
         from climate_hosts.plugins.capacity import SizesPlugin
@@ -63,10 +79,9 @@ class HostPackage(ReservationPackage):
         return {resource_types.SERVER: SizesPlugin}
 
     def create_evacuation(self, services: 'Services', queue: 'WaitQueue') -> 'HostEvacuation':
-        from climate_hosts.operations.evacuation import EvacuationPlanner, HostEvacuation
+        from climate_hosts.operations import evacuation
 
-        planner = EvacuationPlanner(services.conf, services.database, services, services.cloud)
-        return HostEvacuation(planner, queue, services.clock)
+        return evacuation.HostEvacuation(services, queue)
 
     def create_workers(self, parts: ManagerParts) -> Iterator['Background']:
         from climate_hosts.metrics import HostMetrics

@@ -8,25 +8,64 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions
+from climate_core.db import tables
 from climate_core.db.registered_units import UnitTable
-from climate_networks import tables, units
+from climate_networks import units
 from climate_networks.units import FloatingIp, RegisteredSegment, Segment
+
+#: A floating IP that is registered for leases: its unit, which is allocated as a whole.
+_FLOATING_IP = tables.define_table(
+    'floatingips',
+    tables.unit_id_column('floatingips', primary_key=True),
+    tables.required('network_id', tables.Uuid),
+    tables.required('subnet_id', tables.Uuid),
+    tables.required('address', sa.String(15)),
+    tables.required('created_at', tables.Time),
+    # No address belongs to two units.
+    sa.UniqueConstraint('network_id', 'address', name='floatingips_address_key'),
+)
+
+#: A network segment that is registered for leases: its unit, which is allocated as a whole.
+#: ``physical_network`` is empty where there is none; ``extra`` is what the operator adds.
+_SEGMENT = tables.define_table(
+    'network_segments',
+    tables.unit_id_column('network_segments', primary_key=True),
+    tables.required('network_type', sa.String(16)),
+    tables.required('physical_network', tables.Name),
+    tables.required('segment_id', sa.BigInteger),
+    tables.required('extra', tables.Json),
+    tables.required('created_at', tables.Time),
+    sa.Column('updated_at', tables.Time),
+    # Counts the changes by operators; that of the unit counts allocations, too.
+    tables.required('generation', sa.Integer, server_default='0'),
+    # No segment belongs to two units.
+    sa.UniqueConstraint(
+        'network_type', 'physical_network', 'segment_id', name='network_segments_segment_key'
+    ),
+)
+
+#: A property of network segments that users may not see, or may.
+_PROPERTIES = tables.define_table(
+    'network_segment_properties',
+    tables.required('name', tables.Name, primary_key=True),
+    tables.required('private', sa.Boolean),
+)
 
 FLOATING_IPS: Final = UnitTable(
     kind=units.FLOATING_IP_KIND,
     record=FloatingIp,
-    table=tables.FLOATING_IPS,
+    table=_FLOATING_IP,
     allocation_columns=('network_id', 'address'),
     unknown_unit=exceptions.FloatingIpNotFound,
 )
 SEGMENTS: Final = UnitTable(
     kind=units.SEGMENT_KIND,
     record=RegisteredSegment,
-    table=tables.NETWORK_SEGMENTS,
+    table=_SEGMENT,
     unit_columns=('available', 'access'),
     allocation_columns=units.SEGMENT_FACTS,
     unknown_unit=exceptions.NetworkNotFound,
-    properties=tables.NETWORK_SEGMENT_PROPERTIES,
+    properties=_PROPERTIES,
     unknown_property=exceptions.NetworkPropertyNotFound,
 )
 
@@ -35,7 +74,7 @@ def find_registered_addresses(
     session: orm.Session, network_id: str, addresses: Iterable[str]
 ) -> list[str]:
     """Return the registered addresses of a network among these; one statement."""
-    wanted, row = [*addresses], tables.FLOATING_IPS.c
+    wanted, row = [*addresses], _FLOATING_IP.c
     query = sa.select(row.address).where(row.network_id == network_id, row.address.in_(wanted))
     found = {*session.scalars(query)}
     return [address for address in wanted if address in found]
@@ -61,7 +100,7 @@ def insert_floatingips(
 
 def find_registered_segments(session: orm.Session, segments: Sequence[Segment]) -> list[Segment]:
     """Return the registered segments among these, all of one physical network; one statement."""
-    row = tables.NETWORK_SEGMENTS.c
+    row = _SEGMENT.c
     query = sa.select(row.segment_id).where(
         row.network_type == segments[0].network_type,
         row.physical_network == (segments[0].physical_network or ''),

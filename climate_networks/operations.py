@@ -26,7 +26,7 @@ from climate_core.db import registered_units
 from climate_core.db.engine import Database
 from climate_core.operations.remote import remote
 from climate_core.packages import PoolCheck
-from climate_networks import cloud, db, policies, tables, units
+from climate_networks import cloud, db, policies, units
 
 #: Maximum number of names in an error: there may be hundreds.
 _MAX_NAMED: Final = 5
@@ -247,7 +247,7 @@ def _update_segment(session: orm.Session, network_id: int, values: Mapping[str, 
         'access': _read_access(values, present),
         'properties': present.properties(extra),
     }
-    generation = tables.NETWORK_SEGMENTS.c.generation + 1
+    generation = db.SEGMENTS.table.c.generation + 1
     db.SEGMENTS.update(session, network_id, unit, {'extra': extra, 'generation': generation})
 
 

@@ -9,6 +9,7 @@ from oslo_policy import policy
 
 from climate_common import resource_types
 from climate_core.packages import PoolCheck, ReservationPackage
+from climate_networks import units
 
 if TYPE_CHECKING:
     from climate_core.api.registered_units import UnitCalls
@@ -24,6 +25,7 @@ class NetworkPackage(ReservationPackage):
     """Declare ``virtual:floatingip`` and ``network``."""
 
     name = 'networks'
+    unit_kinds = (units.FLOATING_IP_KIND, units.SEGMENT_KIND)
     named_types = (resource_types.FLOATING_IP, resource_types.NETWORK)
 
     def list_policies(self) -> Iterable[policy.RuleDefault]:
@@ -37,18 +39,15 @@ class NetworkPackage(ReservationPackage):
         return floatingips.ROUTES | networks.ROUTES
 
     def view_allocations(self, reservation: 'Reservation') -> Mapping[str, Any]:
-        from climate_networks import units
-
-        match reservation.unit_kind:
-            case units.FLOATING_IP_KIND:
-                return units.floatingips_view(reservation)
-            case units.SEGMENT_KIND:
-                return units.network_view(reservation)
-        return {}
+        """Return the allocated addresses; or the segment, and the id of its network."""
+        allocated = [allocation.unit for allocation in reservation.allocations]
+        if reservation.unit_kind == units.FLOATING_IP_KIND:
+            return {'floatingips': [unit['address'] for unit in allocated]}
+        facts = units.Segment.of(allocated[0]).facts if allocated else {}
+        network_id = (reservation.progress or {}).get(units.NETWORK_ID)
+        return {**facts, units.NETWORK_ID: network_id}
 
     def name_unit(self, resource_type: str, unit: Mapping[str, Any]) -> str:
-        from climate_networks import units
-
         is_network = resource_type == resource_types.NETWORK
         return str(units.Segment.of(unit) if is_network else unit['address'])
 

@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 from climate_core import exceptions
-from climate_core.lease.model import Reservation
 from climate_core.plugins import filters
 
 #: The kind of the units of floating IPs.
@@ -292,15 +291,3 @@ def check_segment_properties(extra: Mapping[str, Any]) -> None:
     filters.check_extra_names(
         extra, _SEGMENT_FIELDS, 'is what the segment is, or what the API shows of it'
     )
-
-
-def floatingips_view(reservation: Reservation) -> dict[str, Any]:
-    """Return the allocated addresses of a reservation."""
-    return {'floatingips': [each.unit['address'] for each in reservation.allocations]}
-
-
-def network_view(reservation: Reservation) -> dict[str, Any]:
-    """Return the allocated segment of a reservation, and the id of its network once it exists."""
-    segments = [Segment.of(each.unit).facts for each in reservation.allocations[:1]]
-    network_id = (reservation.progress or {}).get(NETWORK_ID)
-    return {**(segments[0] if segments else {}), NETWORK_ID: network_id}

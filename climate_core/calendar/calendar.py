@@ -21,19 +21,17 @@ from sqlalchemy import orm
 
 from climate_common.dates import delta_to_microseconds, from_microseconds, to_microseconds
 from climate_core import exceptions
-from climate_core.calendar import timeline, windows
+from climate_core.calendar import model, windows
 from climate_core.calendar.explain import Rejection
-from climate_core.calendar.index import Index
 from climate_core.calendar.model import Demand, QueuedRequest, RetainedAllocation, Window
 from climate_core.calendar.search import (
     InsufficientCapacity,
+    JointSearch,
     Search,
     choose_preempted,
-    choose_units_jointly,
-    find_missing,
     searches_for,
 )
-from climate_core.calendar.transaction import CalendarTransaction
+from climate_core.calendar.transaction import CalendarTransaction, Index
 from climate_core.concurrency import SearchBudget
 from climate_core.db import calendar
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected
@@ -100,9 +98,8 @@ class Calendar:
         :returns: their ids; None if capacity is insufficient
         """
         searches = searches_for(to_microseconds(now), demands, start, end)
-        snapshot = self._index.snapshot
         try:
-            choices = choose_units_jointly(searches, snapshot.by_kind, self._rng)
+            choices = JointSearch(searches, self._index.snapshot.by_kind, self._rng).choose()
         except InsufficientCapacity:
             return None
         return frozenset(allocation.unit_id for chosen in choices for allocation in chosen)
@@ -287,7 +284,7 @@ class Calendar:
                 by_kind = transaction.timelines(
                     [row for lease_id in lease_ids for row in preemptible[lease_id]]
                 )
-                return find_missing(searches, by_kind, self._rng) is None
+                return JointSearch(searches, by_kind, self._rng).find_missing() is None
 
             return choose_preempted(list(preemptible), is_enough)
 
@@ -301,12 +298,12 @@ class Calendar:
         transaction = self._read_verified()
         by_kind = transaction.timelines()
         searches = searches_for(transaction.now, [demand], start, end)
-        missing = find_missing(searches, by_kind, self._rng)
+        missing = JointSearch(searches, by_kind, self._rng).find_missing()
         units = (line.unit for line in by_kind.get(demand.kind, ()))
         closed = {unit.id for unit in units if not unit.available and demand.matches(unit)}
         return (demand.min_pieces - missing.count if missing else 0), closed
 
-    def find_overcommits(self, kind: str) -> list[timeline.Overcommit]:
+    def find_overcommits(self, kind: str) -> list[model.Overcommit]:
         """Find the allocations of units that became too small for them; see :meth:`refresh`.
 
         No statement if no such unit is known.
@@ -322,7 +319,7 @@ class Calendar:
             overcommit
             for unit_id in unit_ids
             if unit_id in timelines
-            for overcommit in timeline.find_overcommits(
+            for overcommit in model.find_overcommits(
                 timelines[unit_id].unit,
                 [row for row in rows if row.unit_id == unit_id],
                 to_microseconds(now),
@@ -347,25 +344,23 @@ class Calendar:
             or property
         """
         transaction = self._read_verified()
-        by_kind = transaction.timelines()
         searches = searches_for(transaction.now, demands, earliest, earliest + length)
         most = delta_to_microseconds(latest - earliest - length)
         found = []
         first = to_microseconds(earliest)
+        search = Rejection(searches, transaction.timelines(), self._rng)
         for delay, is_sufficient in windows.capacity_changes(
-            searches, by_kind, most, self._rng, SearchBudget(MAX_CHECKS)
+            search, most, SearchBudget(MAX_CHECKS)
         ):
             if is_sufficient:
                 begin = from_microseconds(first + delay)
                 found.append(Window(begin, begin + length))
                 if len(found) == limit:
                     break
-        if not found:
-            rejection = Rejection(searches, by_kind, self._rng)
-            for index in range(len(demands)):
-                error = rejection.find_error(index)
-                if error is not None:
-                    raise error
+        for index in range(len(demands) if not found else 0):
+            error = search.find_error(index)
+            if error is not None:
+                raise error
         return found
 
     def find_startable(self, queued: Iterable[QueuedRequest]) -> Iterator[windows.SearchResult]:
@@ -395,9 +390,9 @@ class Calendar:
         if not proposed or getattr(self._thread, 'lost', 0) > 0:
             return None
         try:
-            choices = choose_units_jointly(
+            choices = JointSearch(
                 searches, transaction.timelines_of_units(proposed), self._rng
-            )
+            ).choose()
         except InsufficientCapacity:
             return None
         is_complete = all(
@@ -428,7 +423,7 @@ class Calendar:
         while True:
             by_kind = transaction.timelines(own, excluded, needed, forced_available)
             try:
-                return choose_units_jointly(searches, by_kind, self._rng)
+                return JointSearch(searches, by_kind, self._rng).choose()
             except InsufficientCapacity as exc:
                 missing = exc
             if not transaction.read_missed():

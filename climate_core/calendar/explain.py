@@ -2,7 +2,6 @@
 """Explain why the calendar rejects a request. Allocations of other projects stay hidden. Pure."""
 
 import dataclasses
-import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -11,14 +10,13 @@ from climate_common import dates, words
 from climate_common.dates import delta_to_microseconds, format_microseconds, from_microseconds
 from climate_core import exceptions
 from climate_core.calendar import windows
-from climate_core.calendar.model import Demand, Shortage, Unit
+from climate_core.calendar.model import Demand, Shortage, Timeline, Unit
 from climate_core.calendar.search import (
     InsufficientCapacity,
+    JointSearch,
     Search,
     Timelines,
-    find_missing,
 )
-from climate_core.calendar.timeline import Timeline
 from climate_core.concurrency import SearchBudget
 
 #: How far ahead, in microseconds, a time with sufficient capacity is searched.
@@ -32,16 +30,8 @@ _SECOND: Final = 1_000_000
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rejection:
-    """The rejection of a request for which the calendar lacks capacity.
-
-    :param searches: for each of its reservations
-    :param by_kind: the timelines that were searched
-    """
-
-    searches: Sequence[Search]
-    by_kind: Timelines
-    rng: random.Random
+class Rejection(JointSearch):
+    """The rejection of a request for which the calendar lacks capacity."""
 
     def explain(self, missing: InsufficientCapacity, until: int = 0) -> exceptions.ClimateError:
         """Return the error that the user reads.
@@ -121,7 +111,7 @@ class Rejection:
 
         Units that a request may not have are ignored.
         """
-        missing = self._without_allocations(enabled=False)._find_missing()
+        missing = self._without_allocations(enabled=False).find_missing()
         if missing is None:
             return None
         demand = self.searches[missing.index].demand
@@ -134,7 +124,7 @@ class Rejection:
         )
         text = f'{shortage.text}.'
         if shortage is not disabled and (
-            self._without_allocations(enabled=True)._find_missing() is None
+            self._without_allocations(enabled=True).find_missing() is None
         ):
             text += ' More would do, but are disabled or serve ordinary servers at the moment.'
         return demand, shortage._replace(text=text)
@@ -196,7 +186,7 @@ class Rejection:
         obstacles: list[int] = []
         left = list(range(len(self.searches)))
         while left:
-            missing = self._only(left)._find_missing()
+            missing = self._only(left).find_missing()
             if missing is None:
                 break
             obstacles.append(left.pop(missing.index))
@@ -218,13 +208,13 @@ class Rejection:
         # What fits until one time fits until all earlier times.
         times = sorted(end for end in ends if end > until)
         latest, first, last = None, 0, len(times)
-        while first < last and budget.spend(self._cost):
+        while first < last and budget.spend(self.cost):
             middle = (first + last) // 2
             shorter = [
                 dataclasses.replace(search, end=times[middle] + after)
                 for search, after in zip(self.searches, afters, strict=True)
             ]
-            if dataclasses.replace(self, searches=shorter)._find_missing() is None:
+            if dataclasses.replace(self, searches=shorter).find_missing() is None:
                 latest, first = times[middle], middle + 1
             else:
                 last = middle
@@ -281,7 +271,7 @@ class Rejection:
                 dataclasses.replace(search, start=max(search.start, time))
                 for search in self.searches
             ]
-            return dataclasses.replace(self, searches=later)._find_missing() is None
+            return dataclasses.replace(self, searches=later).find_missing() is None
 
         # What fits at one time fits at all later times: less time is left, nothing is added.
         if not times or not fits(times[-1]):
@@ -295,7 +285,7 @@ class Rejection:
             )
         # The earliest time, or when the budget is spent a later time that has enough, too.
         first, last = 0, len(times) - 1
-        while first < last and budget.spend(self._cost):
+        while first < last and budget.spend(self.cost):
             middle = (first + last) // 2
             first, last = (first, middle) if fits(times[middle]) else (middle + 1, last)
         return exceptions.NotEnough(
@@ -348,21 +338,13 @@ class Rejection:
     def _is_running(self) -> bool:
         return any(search.keep for search in self.searches)
 
-    @property
-    def _cost(self) -> int:
-        return windows.search_cost(self.searches, self.by_kind)
-
     def _only(self, indexes: Sequence[int]) -> 'Rejection':
         """Return a part of the requests."""
         return dataclasses.replace(self, searches=[self.searches[index] for index in indexes])
 
-    def _find_missing(self) -> InsufficientCapacity | None:
-        """Return for which of the searches capacity is insufficient; None for none."""
-        return find_missing(self.searches, self.by_kind, self.rng)
-
     def _find_next_delay(self) -> int | None:
         budget = SearchBudget(MAX_CHECKS)
-        return windows.find_next_delay(self.searches, 0, self.by_kind, HORIZON, self.rng, budget)
+        return windows.find_next_delay(self, 0, HORIZON, budget)
 
     def _admitted(self, index: int) -> Iterator[Timeline]:
         """Yield the timelines of the units that a request may have."""

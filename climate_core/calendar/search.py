@@ -13,11 +13,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 from climate_common.dates import delta_to_microseconds, to_microseconds
-from climate_core.calendar.model import Demand, Order
-from climate_core.calendar.timeline import Timeline, entry_of
+from climate_core.calendar.model import Demand, Order, Timeline, entry_of
 from climate_core.concurrency import check_deadline
 from climate_core.lease.allocations import Allocation
 
@@ -26,6 +25,8 @@ T = TypeVar('T')
 #: A search takes the best of this number of units, and of this number for each piece.
 SAMPLE: Final = 1000
 SAMPLE_OF_PIECE: Final = 10
+#: A search through this number of units takes as long as one check of a unit.
+_UNITS_PER_CHECK: Final = 4
 
 #: The timelines of all units, by kind.
 Timelines = Mapping[str, Sequence[Timeline]]
@@ -92,11 +93,6 @@ def searches_for(
         )
         for demand in demands
     ]
-
-
-def shift_search(search: Search, delay: int) -> Search:
-    """Return the same search after a delay in microseconds."""
-    return dataclasses.replace(search, start=search.start + delay, end=search.end + delay)
 
 
 class Candidate(NamedTuple):
@@ -368,95 +364,113 @@ def _choose_one_unit(
 MAX_ORDERS: Final = 8
 
 
-def choose_units_jointly(
-    searches: Sequence[Search], by_kind: Timelines, rng: random.Random
-) -> list[list[Allocation]]:
-    """Choose units for all searches, none of which takes a unit that another one chose.
+@dataclasses.dataclass(frozen=True, slots=True)
+class JointSearch:
+    """The searches of a request, none of which takes a unit that another one chose.
 
-    A search prefers units that no other search can use: for two searches for whole units that
-    finds any solution. A search that lacks capacity goes first in the next order, of at most
-    :data:`MAX_ORDERS`.
-
-    :raises InsufficientCapacity: nothing is chosen
+    :param by_kind: the timelines in which all of them search
     """
-    if len(searches) < 2:
-        return [_choose(0, search, by_kind, rng) for search in searches]
-    order = list(range(len(searches)))
-    kinds = {search.demand.kind for search in searches}
-    contention = {kind: _contention(kind, searches, by_kind) for kind in kinds}
-    contested = [
-        dataclasses.replace(each, contention=contention[each.demand.kind]) for each in searches
-    ]
-    missing: InsufficientCapacity | None = None
-    for _ in searches[:MAX_ORDERS]:
+
+    searches: Sequence[Search]
+    by_kind: Timelines
+    rng: random.Random
+
+    @property
+    def cost(self) -> int:
+        """Return what a choice costs of a budget: it checks all units, but quickly."""
+        units = sum(len(self.timelines_of(search)) for search in self.searches)
+        return units // _UNITS_PER_CHECK
+
+    def timelines_of(self, search: Search) -> Sequence[Timeline]:
+        """Return the timelines in which one of the searches searches."""
+        return self.by_kind.get(search.demand.kind, ())
+
+    def delayed(self, delay: int) -> Self:
+        """Return the same searches after a delay in microseconds."""
+        later = [
+            dataclasses.replace(search, start=search.start + delay, end=search.end + delay)
+            for search in self.searches
+        ]
+        return dataclasses.replace(self, searches=later)
+
+    def choose(self) -> list[list[Allocation]]:
+        """Choose units for each search.
+
+        A search prefers units that no other search can use: for two searches for whole units that
+        finds any solution. A search that lacks capacity goes first in the next order, of at most
+        :data:`MAX_ORDERS`.
+
+        :raises InsufficientCapacity: nothing is chosen
+        """
+        searches = self.searches
+        if len(searches) < 2:
+            return [self._choose(0, search, self.by_kind) for search in searches]
+        order = list(range(len(searches)))
+        kinds = {search.demand.kind for search in searches}
+        contention = {kind: self._count_contention(kind) for kind in kinds}
+        contested = [
+            dataclasses.replace(search, contention=contention[search.demand.kind])
+            for search in searches
+        ]
+        missing: InsufficientCapacity | None = None
+        for _ in searches[:MAX_ORDERS]:
+            try:
+                return self._choose_in_order(contested, order)
+            except InsufficientCapacity as exc:
+                # Users understand the error of the first order.
+                missing = missing or exc
+                order.remove(exc.index)
+                order.insert(0, exc.index)
+        assert missing is not None, 'there are searches'  # nosec B101 # for mypy: it holds already
+        raise missing
+
+    def find_missing(self) -> InsufficientCapacity | None:
+        """Return for which of the searches capacity is insufficient; None for none."""
         try:
-            return _choose_in_order(contested, order, by_kind, rng)
+            self.choose()
         except InsufficientCapacity as exc:
-            # Users understand the error of the first order.
-            missing = missing or exc
-            order.remove(exc.index)
-            order.insert(0, exc.index)
-    assert missing is not None, 'there are searches'  # nosec B101 # for mypy: it holds already
-    raise missing
+            return exc
+        return None
 
+    def _count_contention(self, kind: str) -> dict[int, int]:
+        """Return the number of searches that each unit of a kind satisfies; nothing for one."""
+        demands = [search.demand for search in self.searches if search.demand.kind == kind]
+        if len(demands) < 2:
+            return {}
+        units = [timeline.unit for timeline in self.by_kind.get(kind, ())]
+        return {unit.id: sum(demand.matches(unit) for demand in demands) for unit in units}
 
-def find_missing(
-    searches: Sequence[Search], by_kind: Timelines, rng: random.Random
-) -> InsufficientCapacity | None:
-    """Return for which of the searches capacity is insufficient; None for none."""
-    try:
-        choose_units_jointly(searches, by_kind, rng)
-    except InsufficientCapacity as exc:
-        return exc
-    return None
+    def _choose_in_order(
+        self, searches: Sequence[Search], order: Sequence[int]
+    ) -> list[list[Allocation]]:
+        remaining = dict(self.by_kind)
+        chosen: dict[int, list[Allocation]] = {}
+        for index in order:
+            search = searches[index]
+            kind = search.demand.kind
+            kept = _count_pieces(search.own) if search.keep else 0
+            enough = max(search.demand.min_pieces, min(search.demand.max_pieces, kept))
+            demand = dataclasses.replace(search.demand, max_pieces=enough)
+            least = dataclasses.replace(search, demand=demand)
+            chosen[index] = self._choose(index, least, remaining)
+            remaining[kind] = change_timelines(remaining.get(kind, ()), chosen[index])
+        # All searches have their least number; searches that may have more share what is left.
+        for index in order:
+            search, choices = searches[index], chosen[index]
+            kind = search.demand.kind
+            if sum(choice.pieces for choice in choices) < search.demand.max_pieces:
+                remaining[kind] = change_timelines(remaining[kind], without=choices)
+                own = {choice.unit_id: choice for choice in choices}
+                more = dataclasses.replace(search, own=own, keep=True, contention={})
+                chosen[index] = self._choose(index, more, remaining)
+                remaining[kind] = change_timelines(remaining[kind], chosen[index])
+        return [chosen[index] for index in range(len(searches))]
 
-
-def _contention(kind: str, searches: Sequence[Search], by_kind: Timelines) -> dict[int, int]:
-    """Return the number of searches that each unit of a kind satisfies; of one search, nothing."""
-    demands = [each.demand for each in searches if each.demand.kind == kind]
-    if len(demands) < 2:
-        return {}
-    units = [each.unit for each in by_kind.get(kind, ())]
-    return {unit.id: sum(each.matches(unit) for each in demands) for unit in units}
-
-
-def _choose_in_order(
-    searches: Sequence[Search],
-    order: Sequence[int],
-    by_kind: Timelines,
-    rng: random.Random,
-) -> list[list[Allocation]]:
-    remaining = dict(by_kind)
-    chosen: dict[int, list[Allocation]] = {}
-    for index in order:
-        search = searches[index]
-        kind = search.demand.kind
-        kept = _count_pieces(search.own) if search.keep else 0
-        enough = max(search.demand.min_pieces, min(search.demand.max_pieces, kept))
-        demand = dataclasses.replace(search.demand, max_pieces=enough)
-        least = dataclasses.replace(search, demand=demand)
-        chosen[index] = _choose(index, least, remaining, rng)
-        remaining[kind] = change_timelines(remaining.get(kind, ()), chosen[index])
-    # All searches have their least number by now; searches that may have more share what is left.
-    for index in order:
-        search, choices = searches[index], chosen[index]
-        kind = search.demand.kind
-        if sum(choice.pieces for choice in choices) < search.demand.max_pieces:
-            remaining[kind] = change_timelines(remaining[kind], without=choices)
-            own = {choice.unit_id: choice for choice in choices}
-            more = dataclasses.replace(search, own=own, keep=True, contention={})
-            chosen[index] = _choose(index, more, remaining, rng)
-            remaining[kind] = change_timelines(remaining[kind], chosen[index])
-    return [chosen[index] for index in range(len(searches))]
-
-
-def _choose(
-    index: int, search: Search, by_kind: Timelines, rng: random.Random
-) -> list[Allocation]:
-    try:
-        return choose_units(search, by_kind.get(search.demand.kind, ()), rng)
-    except InsufficientCapacity as exc:
-        raise InsufficientCapacity(index, exc.count) from exc
+    def _choose(self, index: int, search: Search, by_kind: Timelines) -> list[Allocation]:
+        try:
+            return choose_units(search, by_kind.get(search.demand.kind, ()), self.rng)
+        except InsufficientCapacity as exc:
+            raise InsufficientCapacity(index, exc.count) from exc
 
 
 def change_timelines(

@@ -17,37 +17,21 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from climate_common.dates import FOREVER, delta_to_microseconds
-from climate_core.calendar.model import QueuedRequest
+from climate_core.calendar.model import QueuedRequest, Timeline
 from climate_core.calendar.search import (
     InsufficientCapacity,
+    JointSearch,
     Search,
     Timelines,
     change_timelines,
-    choose_units_jointly,
-    find_missing,
     searches_for,
-    shift_search,
 )
-from climate_core.calendar.timeline import Timeline
 from climate_core.concurrency import SearchBudget
 from climate_core.lease.allocations import Allocation
 
-#: A search through this number of units takes as long as one check of a unit.
-_UNITS_PER_CHECK = 4
-
-
-def search_cost(searches: Sequence[Search], by_kind: Timelines) -> int:
-    """Return what one search costs of a budget: it checks all units, but quickly."""
-    units = sum(len(by_kind.get(search.demand.kind, ())) for search in searches)
-    return units // _UNITS_PER_CHECK
-
 
 def capacity_changes(
-    searches: Sequence[Search],
-    by_kind: Timelines,
-    latest: int,
-    rng: random.Random,
-    budget: SearchBudget,
+    search: JointSearch, latest: int, budget: SearchBudget
 ) -> Iterator[tuple[int, bool]]:
     """Yield the delays after which capacity becomes sufficient for all searches, or ceases to be.
 
@@ -57,57 +41,51 @@ def capacity_changes(
     """
     delay: int | None = 0
     is_sufficient = False
-    cost = search_cost(searches, by_kind)
+    cost = search.cost
     while delay is not None and delay <= latest and budget.spend(cost):
-        change = _next_start(searches, delay, by_kind, rng)
+        change = _next_start(search, delay)
         if (change is not None) != is_sufficient:
             is_sufficient = not is_sufficient
             yield delay, is_sufficient
         if change is None:
-            change = find_next_delay(searches, delay, by_kind, latest, rng, budget)
+            change = find_next_delay(search, delay, latest, budget)
         delay = change
 
 
-def _next_start(
-    searches: Sequence[Search], delay: int, by_kind: Timelines, rng: random.Random
-) -> int | None:
+def _next_start(search: JointSearch, delay: int) -> int | None:
     """Return the delay after which the units chosen now are not free; None: none are chosen."""
-    later = [shift_search(each, delay) for each in searches]
+    later = search.delayed(delay)
     try:
-        joint_choices = choose_units_jointly(later, by_kind, rng)
+        joint_choices = later.choose()
     except InsufficientCapacity:
         return None
     taken = FOREVER
-    for search, choices in zip(later, joint_choices, strict=True):
+    for single, choices in zip(later.searches, joint_choices, strict=True):
         chosen = {choice.unit_id for choice in choices}
-        ours = (each for each in by_kind.get(search.demand.kind, ()) if each.unit.id in chosen)
-        entered = min((timeline.next_start(search.end) for timeline in ours), default=FOREVER)
-        taken = min(taken, entered - search.end)
+        ours = (line for line in later.timelines_of(single) if line.unit.id in chosen)
+        entered = min((timeline.next_start(single.end) for timeline in ours), default=FOREVER)
+        taken = min(taken, entered - single.end)
     return delay + taken + 1
 
 
 def find_next_delay(
-    searches: Sequence[Search],
-    delay: int,
-    by_kind: Timelines,
-    latest: int,
-    rng: random.Random,
-    budget: SearchBudget,
+    search: JointSearch, delay: int, latest: int, budget: SearchBudget
 ) -> int | None:
     """Return the next delay with sufficient capacity, in microseconds; None for none.
 
     :param delay: a delay without sufficient capacity, in microseconds
     :param latest: the longest acceptable delay, in microseconds
     """
-    checks = _UnitChecks([shift_search(each, delay) for each in searches], by_kind)
-    missing = [1 if each.demand.single_unit else each.demand.min_pieces for each in searches]
+    checks = _UnitChecks(search.delayed(delay))
+    demands = [single.demand for single in search.searches]
+    missing = [1 if demand.single_unit else demand.min_pieces for demand in demands]
     for later, number, more in checks.run(latest - delay, budget):
         missing[number] -= more
         if (
             later > 0
             and checks.next_check > later
             and max(missing) <= 0
-            and _all_fit(searches, delay + later, by_kind, rng)
+            and (len(demands) < 2 or search.delayed(delay + later).find_missing() is None)
         ):
             return delay + later
     return None
@@ -120,9 +98,9 @@ class _UnitChecks:
         of a unit that was checked before, of several searches any check
     """
 
-    def __init__(self, searches: Sequence[Search], by_kind: Timelines) -> None:
-        self._searches = searches
-        self._timelines = [by_kind.get(each.demand.kind, ()) for each in searches]
+    def __init__(self, search: JointSearch) -> None:
+        self._searches = search.searches
+        self._timelines = [search.timelines_of(single) for single in search.searches]
         self._starts = list(accumulate(map(len, self._timelines), initial=0))
         self.next_check = 0
 
@@ -194,15 +172,6 @@ def _check_unit(search: Search, timeline: Timeline, delay: int) -> tuple[int, in
     return count, min(entered, left) - search.start
 
 
-def _all_fit(
-    searches: Sequence[Search], delay: int, by_kind: Timelines, rng: random.Random
-) -> bool:
-    if len(searches) < 2:
-        return True
-    later = [shift_search(search, delay) for search in searches]
-    return find_missing(later, by_kind, rng) is None
-
-
 #: Leases of a project that are searched whatever they cost: the leases of its first turns.
 _ALWAYS_SEARCHED = 2
 
@@ -244,21 +213,27 @@ def backfill(
     share = checks // max(1, len({lease.project_id for lease in queued})) // 2
     budgets = {lease.project_id: SearchBudget(share) for lease in queued}
     remaining = dict(by_kind)
-    joint = [searches_for(now, lease.demands, lease.start, lease.end) for lease in queued]
-    costs = [search_cost(searches, by_kind) for searches in joint]
-    for number in _within_budget(queued, costs, share):
-        lease, searches = queued[number], joint[number]
+    joint = [
+        JointSearch(searches_for(now, lease.demands, lease.start, lease.end), remaining, rng)
+        for lease in queued
+    ]
+    for number in _within_budget(queued, [search.cost for search in joint], share):
+        lease, search = queued[number], joint[number]
         try:
-            choices = choose_units_jointly(searches, remaining, rng)
+            choices = search.choose()
         except InsufficientCapacity:
             budget, latest = budgets[lease.project_id], delta_to_microseconds(lease.latest)
-            delay = _reserve_capacity(searches, latest, remaining, rng, budget) if latest else None
+            delay = find_next_delay(search, 0, latest, budget) if latest else None
+            if delay is not None:
+                # It keeps the earliest capacity that it can have.
+                later = search.delayed(delay)
+                _occupy(later, later.choose(), remaining)
             yield SearchResult(number, delay)
         else:
             result = SearchResult(number, 0)
             yield result
             if result.is_taken:
-                _occupy(searches, choices, remaining)
+                _occupy(search, choices, remaining)
 
 
 def _within_budget(queued: Sequence[QueuedRequest], costs: Sequence[int], share: int) -> list[int]:
@@ -274,26 +249,11 @@ def _within_budget(queued: Sequence[QueuedRequest], costs: Sequence[int], share:
     return sorted(numbers)
 
 
-def _reserve_capacity(
-    searches: Sequence[Search],
-    latest: int,
-    remaining: dict[str, Sequence[Timeline]],
-    rng: random.Random,
-    budget: SearchBudget,
-) -> int | None:
-    """Keep the earliest capacity that a lease can have; return its delay."""
-    delay = find_next_delay(searches, 0, remaining, latest, rng, budget)
-    if delay is not None:
-        later = [shift_search(search, delay) for search in searches]
-        _occupy(later, choose_units_jointly(later, remaining, rng), remaining)
-    return delay
-
-
 def _occupy(
-    searches: Sequence[Search],
+    search: JointSearch,
     choices: Sequence[Sequence[Allocation]],
     remaining: dict[str, Sequence[Timeline]],
 ) -> None:
-    for search, chosen in zip(searches, choices, strict=True):
-        kind = search.demand.kind
+    for single, chosen in zip(search.searches, choices, strict=True):
+        kind = single.demand.kind
         remaining[kind] = change_timelines(remaining.get(kind, ()), chosen)

@@ -115,9 +115,15 @@ class UnitTable(Generic[R]):
         """Return the error for an id that no unit has."""
         return self.unknown_unit(f'{self.kind[0].upper()}{self.kind[1:]} {unit_id} was not found.')
 
-    def find(self, session: orm.Session, where: sa.ColumnElement[bool]) -> list[R]:
-        """Read units; one statement."""
-        found = session.execute(self.query.where(where)).mappings()
+    def find(
+        self, session: orm.Session, where: sa.ColumnElement[bool], lock: bool = False
+    ) -> list[R]:
+        """Read units; one statement.
+
+        :param lock: as of :meth:`get`
+        """
+        query = self.query.where(where)
+        found = session.execute(query.with_for_update() if lock else query).mappings()
         return [self.record.from_row(row) for row in found]
 
     def get(

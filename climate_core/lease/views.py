@@ -165,13 +165,14 @@ def visible_params(one: model.Reservation | ReservationSummary) -> dict[str, Any
     return {name: value for name, value in one.params.items() if not name.startswith('_')}
 
 
-def _allocation_fields(one: model.Reservation | ReservationSummary) -> dict[str, Any]:
+def _allocation_fields(
+    one: model.Reservation | ReservationSummary,
+) -> Mapping[str, Any]:
     """Return the allocations of a reservation, by the names that users know."""
-    fields: dict[str, Any] = {}
-    if one.unit_kind is not None:
-        for package in packages.list_packages():
-            fields |= package.view_allocations(one)
-    return fields
+    for package in packages.list_packages() if one.unit_kind is not None else ():
+        if one.unit_kind in package.unit_kinds:
+            return package.view_allocations(one)
+    return {}
 
 
 def common_event(one: model.Event | EventSummary) -> dict[str, Any]:

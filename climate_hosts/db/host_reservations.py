@@ -15,9 +15,9 @@ from sqlalchemy import orm
 from climate_core.db import calendar, sql, tables
 from climate_core.lease import states
 from climate_hosts import hosts
-from climate_hosts.db.tables import HOSTS
+from climate_hosts.db.hosts import HOSTS
 
-_UNIT, _HOST = tables.UNITS, HOSTS
+_UNIT, _HOST = tables.UNITS, HOSTS.table
 _ALLOCATION, _LEASE, _RESERVATION = tables.ALLOCATIONS, tables.LEASES, tables.RESERVATIONS
 
 

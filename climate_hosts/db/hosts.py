@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read and write the hosts of the pools, and the pools."""
+"""The tables of hosts and their pools; read and write hosts and pools."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -9,20 +9,82 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_common import words
+from climate_common.limits import NAME_LENGTH
 from climate_core import exceptions
-from climate_core.db import calendar, sql
+from climate_core.db import calendar, sql, tables
 from climate_core.db.engine import Stale, signal
 from climate_core.db.registered_units import UnitTable
 from climate_core.db.tables import UNITS
 from climate_hosts import hosts, nodes
-from climate_hosts.db import tables
+from climate_hosts.hosts import State
 
-_HOST, _POOL = tables.HOSTS, tables.HOST_POOLS
+#: A host of a pool: its unit, as Nova and Placement know it. ``details`` is what they say,
+#: ``extra`` what the operator adds.
+_HOST = tables.define_table(
+    'hosts',
+    tables.unit_id_column('hosts', primary_key=True),
+    tables.required('hypervisor_hostname', sa.String(NAME_LENGTH)),
+    tables.required('service_name', sa.String(NAME_LENGTH)),
+    tables.required('provider_id', tables.Uuid),
+    tables.required('lane_ids', tables.Json),
+    tables.required('details', tables.Json),
+    tables.required('extra', tables.Json),
+    # See climate_hosts.hosts.State.
+    tables.required('state', sa.String(16), server_default='enrolled'),
+    sa.Column('disabled_reason', sa.Text),
+    # The lease for which the servers of a shared host leave it.
+    sa.Column('emptied_for', tables.Uuid),
+    # Whether ordinary servers may run there until a lease needs it; NULL: never.
+    sa.Column('open_to_unreserved', sa.Boolean),
+    # See climate_hosts.power.states: the state, since when, when it was last put to sleep, whether
+    # an operator keeps it on, and how many seconds it took to wake.
+    sa.Column('power', sa.String(16)),
+    sa.Column('power_since', tables.Time),
+    sa.Column('slept_at', tables.Time),
+    tables.required('kept_on', sa.Boolean, server_default='0'),
+    sa.Column('wake_seconds', sa.Integer),
+    tables.required('created_at', tables.Time),
+    sa.Column('updated_at', tables.Time),
+    sa.UniqueConstraint('hypervisor_hostname', name='hosts_hypervisor_hostname_key'),
+    # Whether ordinary servers are to be kept off a host: each time that its aggregate is written.
+    sa.Index('hosts_provider_idx', 'provider_id'),
+)
+
+#: The time for which a host slept; ``end`` is NULL while it does. It is kept when the host is
+#: deleted: what was saved was saved.
+HOST_SLEEPS = tables.define_table(
+    'host_sleeps',
+    tables.required('id', tables.Serial, primary_key=True),
+    tables.required('unit_id', tables.Serial),
+    tables.required('hypervisor_hostname', sa.String(NAME_LENGTH)),
+    tables.required('start', tables.Time),
+    sa.Column('end', tables.Time),
+    # The sleep that ends.
+    sa.Index('host_sleeps_unit_idx', 'unit_id', 'start'),
+    # How long hosts slept in a period.
+    sa.Index('host_sleeps_end_idx', 'end', 'start'),
+)
+
+#: A pool of hosts, and who may use it; NULL: everybody. Its units have the same. ``generation``
+#: counts the changes.
+HOST_POOLS = tables.define_table(
+    'host_pools',
+    tables.required('name', tables.Name, primary_key=True),
+    sa.Column('access', tables.Json),
+    tables.required('generation', sa.Integer, server_default='0'),
+)
+
+#: A property of hosts that users may not see, or may.
+_PROPERTIES = tables.define_table(
+    'host_properties',
+    tables.required('name', tables.Name, primary_key=True),
+    tables.required('private', sa.Boolean),
+)
 
 HOSTS: Final = UnitTable(
     kind=hosts.KIND,
     record=hosts.Host,
-    table=tables.HOSTS,
+    table=_HOST,
     unit_columns=('pool', 'available', 'capacity'),
     allocation_columns=(
         'hypervisor_hostname',
@@ -32,7 +94,7 @@ HOSTS: Final = UnitTable(
         'power',
     ),
     unknown_unit=exceptions.HostNotFound,
-    properties=tables.HOST_PROPERTIES,
+    properties=_PROPERTIES,
     unknown_property=exceptions.HostPropertyNotFound,
 )
 
@@ -43,6 +105,48 @@ def find(session: orm.Session, hypervisor_hostname: str) -> hosts.Host | None:
     return found[0] if found else None
 
 
+def lock(session: orm.Session, host_id: int, *states: State) -> hosts.Host | None:
+    """Return a host with its row locked; None: it is gone, or in none of the states.
+
+    :param states: none for any state
+    """
+    found = HOSTS.find(session, _HOST.c.unit_id == host_id, lock=True)
+    return found[0] if found and (not states or found[0].state in states) else None
+
+
+def change_state(
+    session: orm.Session,
+    host_id: int,
+    states: Collection[State],
+    state: State,
+    available: bool | None = None,
+    **columns: Any,
+) -> bool:
+    """Change the state of a host; return whether it was in one of the states before.
+
+    :param available: whether it takes allocations from now on; None: as before
+    :param columns: further columns of its row
+    """
+    if lock(session, host_id, *states) is None:
+        return False
+    unit = {} if available is None else {'available': available}
+    HOSTS.update(session, host_id, unit, {'state': state, **columns})
+    return True
+
+
+def mark_failed(session: orm.Session, host_id: int, reason: str) -> bool:
+    """Set the state of a host to FAILED, unless it takes no allocations for another reason.
+
+    :returns: whether anything was written
+    """
+    host = lock(session, host_id)
+    if host is None or not (host.available or (host.failed and host.disabled_reason != reason)):
+        return False
+    failed = {'state': State.FAILED, 'disabled_reason': reason}
+    HOSTS.update(session, host_id, {'available': False}, failed)
+    return True
+
+
 def insert(
     session: orm.Session,
     pool: str,
@@ -50,7 +154,7 @@ def insert(
     lane_ids: tuple[str, ...],
     known: nodes.Node,
     extra: Mapping[str, Any],
-    state: hosts.State = hosts.State.ENROLLED,
+    state: State = State.ENROLLED,
     available: bool = True,
     open_to_unreserved: bool | None = None,
 ) -> int:
@@ -90,12 +194,14 @@ def lock_pool_access(session: orm.Session, pool: str) -> dict[str, Any] | None:
 
 def _lock_pool(session: orm.Session, pool: str) -> sa.Row[Any]:
     """Return ``access`` and ``generation`` of a pool, whose row is locked."""
-    query = sa.select(_POOL.c.access, _POOL.c.generation).where(_POOL.c.name == pool)
+    query = sa.select(HOST_POOLS.c.access, HOST_POOLS.c.generation).where(
+        HOST_POOLS.c.name == pool
+    )
     row = session.execute(query.with_for_update()).first()
     if row is not None:
         return row
     try:
-        sql.insert(session, _POOL, [{'name': pool, 'access': None, 'generation': 0}])
+        sql.insert(session, HOST_POOLS, [{'name': pool, 'access': None, 'generation': 0}])
     except db_exc.DBDuplicateEntry as exc:
         raise Stale(f'pool {pool}') from exc
     return session.execute(query).one()
@@ -121,7 +227,7 @@ def set_pool_access(
         )
     signal(session, calendar.FREED)
     changed = {'access': value, 'generation': present + 1}
-    sql.change(session, sa.update(_POOL).where(_POOL.c.name == pool).values(changed))
+    sql.change(session, sa.update(HOST_POOLS).where(HOST_POOLS.c.name == pool).values(changed))
     counted = {'generation': UNITS.c.generation + 1, 'changed_at': sql.now(session)}
     units = sa.update(UNITS).where(UNITS.c.pool == pool, UNITS.c.kind == hosts.KIND)
     sql.change(session, units.values(access=value, **counted))
@@ -134,7 +240,7 @@ def delete_pool(session: orm.Session, name: str) -> None:
     :raises climate_core.exceptions.HostPoolInUse: it has hosts
     """
     # A host is added only by a transaction that has locked the row of the pool.
-    query = sa.select(_POOL.c.name).where(_POOL.c.name == name).with_for_update()
+    query = sa.select(HOST_POOLS.c.name).where(HOST_POOLS.c.name == name).with_for_update()
     session.execute(query).first()
     found = get_pool(session, name)
     if found.hosts:
@@ -142,7 +248,7 @@ def delete_pool(session: orm.Session, name: str) -> None:
             f'Pool {name} has {words.counted(found.hosts, "host")}: put all into another pool, or '
             'take them out.'
         )
-    sql.change(session, sa.delete(_POOL).where(_POOL.c.name == name))
+    sql.change(session, sa.delete(HOST_POOLS).where(HOST_POOLS.c.name == name))
 
 
 def list_pools(session: orm.Session) -> list[hosts.Pool]:
@@ -155,7 +261,7 @@ def get_pool(session: orm.Session, name: str) -> hosts.Pool:
 
     :raises climate_core.exceptions.HostPoolNotFound: there is none
     """
-    found = _read_pools(session, UNITS.c.pool == name, _POOL.c.name == name)
+    found = _read_pools(session, UNITS.c.pool == name, HOST_POOLS.c.name == name)
     if not found:
         raise exceptions.HostPoolNotFound(f'There is no pool {name}.')
     return found[0]
@@ -166,7 +272,7 @@ def _read_pools(
 ) -> list[hosts.Pool]:
     counted = sa.select(UNITS.c.pool, sa.func.count()).where(UNITS.c.kind == hosts.KIND, unit)
     numbers = {row[0]: row[1] for row in session.execute(counted.group_by(UNITS.c.pool))}
-    known = {row.name: row for row in session.execute(sa.select(_POOL).where(pool))}
+    known = {row.name: row for row in session.execute(sa.select(HOST_POOLS).where(pool))}
     return [
         _read_pool(name, numbers.get(name, 0), known.get(name))
         for name in sorted({*numbers, *known})

@@ -11,7 +11,7 @@ time. No server is stopped or deleted.
 import contextlib
 import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
 from oslo_log import log
@@ -22,13 +22,19 @@ from climate_core import exceptions
 from climate_core.cloud import errors, servers
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import read_ordinary_capacities
-from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
-from climate_core.plugins.server_placement import CandidateHost, RunningServer, TargetHost
+from climate_core.db.engine import Database
+from climate_core.plugins.server_placement import (
+    CandidateHost,
+    RunningServer,
+    TargetHost,
+)
 from climate_core.threads import Worker
-from climate_hosts import hosts, placement
+from climate_hosts import placement
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.db.host_reservations import SharedHost
+from climate_hosts.hosts import Host, State
+from climate_hosts.watch import PASS_ERRORS
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
@@ -172,11 +178,7 @@ class HostDrainer(Worker):
     """
 
     name = 'host-drainer'
-    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
-        *errors.EXPECTED,
-        *DATABASE_ERRORS,
-        Stale,
-    )
+    expected_errors = PASS_ERRORS
     failure_message = 'Hosts are not emptied; the next look goes on'
     _IDLE_SECONDS = 300.0
 
@@ -240,7 +242,7 @@ def _complete_draining(session: orm.Session, host_id: int) -> bool:
     host = _lock_draining(session, host_id)
     if host is None:
         return False
-    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
+    enrolled = {'state': State.ENROLLED, 'disabled_reason': None}
     db.HOSTS.update(session, host_id, {'available': True}, enrolled)
     return True
 
@@ -251,10 +253,7 @@ def _update_progress(session: orm.Session, host_id: int, message: str) -> None:
         db.HOSTS.update(session, host_id, {}, {'disabled_reason': message})
 
 
-def _lock_draining(session: orm.Session, host_id: int) -> hosts.Host | None:
-    """Return a host with its row locked, if it is still"""
-    try:
-        host = db.HOSTS.get(session, host_id, lock=True)
-    except exceptions.HostNotFound:
-        return None
-    return host if host.is_draining else None
+def _lock_draining(session: orm.Session, host_id: int) -> Host | None:
+    """Return a host with its row locked, if it is still draining."""
+    host = db.lock(session, host_id, State.EMPTYING)
+    return host if host is not None and host.is_draining else None

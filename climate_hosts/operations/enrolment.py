@@ -9,7 +9,6 @@ Lanes stay when a host leaves: nova-compute remembers them, and rejects every se
 for minutes when a lane is gone.
 """
 
-import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -232,11 +231,11 @@ def _begin(
     :raises oslo_db.exception.DBDuplicateEntry: another request has just begun
     """
     before = db.find(session, known.hypervisor_hostname)
+    # It may have been enrolled since it was found; only with the lock that is known.
+    before = before and db.lock(session, before.id)
     if before is not None:
-        # It may have been enrolled since it was found; only with the lock that is known.
-        with contextlib.suppress(exceptions.HostNotFound):
-            _check_half_enrolled(db.HOSTS.get(session, before.id, lock=True))
-            db.HOSTS.delete(session, before.id)
+        _check_half_enrolled(before)
+        db.HOSTS.delete(session, before.id)
     return db.insert(
         session,
         values.get('pool', hosts.DEFAULT_POOL),
@@ -256,7 +255,7 @@ def _extra(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str, Any]) -> None:
     """Mark a host as enrolled, to take allocations, unless another request has it by now."""
-    if not _is_enrolling(session, host_id):
+    if db.lock(session, host_id, hosts.State.ENROLLING) is None:
         raise _taken_over(name)
     available, reason = values.get('available', True), values.get('disabled_reason')
     if values.get('shared'):
@@ -273,13 +272,6 @@ def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str
     db.HOSTS.update(session, host_id, unit, host)
 
 
-def _is_enrolling(session: orm.Session, host_id: int) -> bool:
-    with contextlib.suppress(exceptions.HostNotFound):
-        host = db.HOSTS.get(session, host_id, lock=True)
-        return host.state is hosts.State.ENROLLING
-    return False
-
-
 def _abandon(
     database: Database, conn: Connection, host_id: int, name: str, provider_id: str
 ) -> bool:
@@ -288,7 +280,8 @@ def _abandon(
     :returns: whether it is enrolled
     """
     try:
-        if database.write(_fail, host_id):
+        # Not if it is enrolled, or another request has it.
+        if database.write(db.change_state, host_id, hosts.HALF_ENROLLED, hosts.State.NOT_ENROLLED):
             isolation.update_isolation(database, conn, provider_id)
             database.write(_forget, host_id)
             return False
@@ -304,17 +297,7 @@ def _abandon(
         return False
 
 
-def _fail(session: orm.Session, host_id: int) -> bool:
-    """Write that a host could not be enrolled; False: it is, or another request has it."""
-    with contextlib.suppress(exceptions.HostNotFound):
-        if db.HOSTS.get(session, host_id, lock=True).is_half_enrolled:
-            db.HOSTS.update(session, host_id, {}, {'state': hosts.State.NOT_ENROLLED})
-            return True
-    return False
-
-
 def _forget(session: orm.Session, host_id: int) -> None:
     """Delete a host that could not be enrolled, unless it is being taken out by now."""
-    with contextlib.suppress(exceptions.HostNotFound):
-        if db.HOSTS.get(session, host_id, lock=True).is_half_enrolled:
-            db.HOSTS.delete(session, host_id)
+    if db.lock(session, host_id, *hosts.HALF_ENROLLED) is not None:
+        db.HOSTS.delete(session, host_id)

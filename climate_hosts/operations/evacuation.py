@@ -13,19 +13,16 @@ import dataclasses
 import datetime
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Self
 
-from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 from stevedore import driver
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.cloud import Cloud, errors
+from climate_core.cloud import errors
 from climate_core.cloud.connections import Connection
-from climate_core.db.engine import Database
-from climate_core.db.sql import Clock
 from climate_core.lease import limits, model
 from climate_core.lease.events import queue
 from climate_core.operations.allocation import count_shortage
@@ -68,6 +65,18 @@ _BATCH_SIZE: Final = 10
 _MAX_CANDIDATES: Final = 100
 #: The key of the progress of the reservation: until when its hosts must be empty.
 UNTIL: Final = 'until'
+#: Seconds until the next poll of servers that are being moved.
+_POLL_SECONDS: Final = 2.0
+#: After this number of requests that did not move a server its host is replaced.
+_MAX_REQUESTS: Final = 3
+#: The keys of the progress of the reservation: since when each host is closed at the latest, how
+#: often each server was to be moved, and the hosts that were replaced.
+_CLOSED: Final = 'closed'
+_SERVERS: Final = 'servers'
+_EXCLUDED: Final = 'refused'
+#: Without the name of the host, which the owner of the lease never gets.
+_HOST_REPLACED: Final = 'A host could not be emptied, so another one is looked for.'
+_TIMED_OUT: Final = 'No hosts were emptied for it by {}. {}'
 
 
 def load_strategy(name: str) -> server_placement.Strategy:
@@ -87,20 +96,22 @@ def load_strategy(name: str) -> server_placement.Strategy:
     return found
 
 
-@dataclasses.dataclass(eq=False)
-class EvacuationPlanner:
-    """Choose hosts that can be evacuated for a lease.
+class HostEvacuation:
+    """Choose hosts that can be evacuated for a lease, evacuate them, and allocate them to it."""
 
-    :param cloud: None: there are no hosts
-    """
-
-    conf: cfg.ConfigOpts
-    database: Database
-    services: Services
-    cloud: Cloud | None = None
-
-    def __post_init__(self) -> None:
+    def __init__(self, services: Services, queue: WaitQueue) -> None:
+        self.conf = services.conf
+        self.database = services.database
+        self.services = services
+        self.cloud = services.cloud
+        self.queue = queue
+        self._clock = services.clock
         self._strategy = load_strategy(self.conf.queue.migration_strategy)
+
+    @property
+    def planner(self) -> Self:
+        """Return this object: it chooses the hosts, too."""
+        return self
 
     def choose_hosts(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
         """Return the ids of the hosts that are to be evacuated for a new lease.
@@ -185,32 +196,6 @@ class EvacuationPlanner:
             raise failure
         raise CannotDrainHosts(f'{failure} Those with more servers were not checked.')
 
-
-#: Seconds until the next poll of servers that are being moved.
-_POLL_SECONDS: Final = 2.0
-#: After this number of requests that did not move a server its host is replaced.
-_MAX_REQUESTS: Final = 3
-#: The keys of the progress of the reservation: since when each host is closed at the latest, how
-#: often each server was to be moved, and the hosts that were replaced.
-_CLOSED: Final = 'closed'
-_SERVERS: Final = 'servers'
-_EXCLUDED: Final = 'refused'
-#: Without the name of the host, which the owner of the lease never gets.
-_HOST_REPLACED: Final = 'A host could not be emptied, so another one is looked for.'
-_TIMED_OUT: Final = 'No hosts were emptied for it by {}. {}'
-
-
-@dataclasses.dataclass(eq=False)
-class HostEvacuation:
-    """Evacuate the hosts of leases, and allocate the hosts to them when they are empty.
-
-    :param planner: chooses other hosts for those that cannot be evacuated
-    """
-
-    planner: EvacuationPlanner
-    queue: WaitQueue
-    clock: Clock
-
     def step(self, lease: model.Lease) -> PollAgain | None:
         """Take the next step of the evacuation.
 
@@ -220,38 +205,37 @@ class HostEvacuation:
         (reservation,) = queue.pending_reservations(lease) or (None,)
         if reservation is None:
             return None
-        progress, now = dict(reservation.progress or {}), self.clock.now()
+        progress, now = dict(reservation.progress or {}), self._clock.now()
         until = datetime.datetime.fromisoformat(progress[UNTIL])
         if now >= until:
             # SharedHostReturner returns the hosts once the lease is written as timed out.
             message = _TIMED_OUT.format(dates.sentence(until), lease.status_reason or '')
             raise exceptions.Permanent(message.strip())
-        wait = _EvacuationPass(self.planner, self.queue, lease, progress, now).run()
+        wait = _EvacuationPass(self, lease, progress, now).run()
         if wait is None:
             return None
         seconds = min(wait.seconds, (until - now).total_seconds())
         return dataclasses.replace(wait, seconds=seconds, progress=progress)
 
+    def grant(self, lease: model.Lease, evacuated: Sequence[int]) -> None:
+        """Allocate hosts that are empty to a lease.
 
-def grant(queue: WaitQueue, lease: model.Lease, evacuated: Sequence[int]) -> None:
-    """Allocate hosts that are empty to a lease.
+        :param evacuated: the ids of the hosts
+        :raises climate_core.exceptions.ClimateError: its project exceeds its limits by now, or the
+            hosts that are to be added to them were allocated to other leases
+        """
+        most = self.queue.check_limits(lease)
+        self.database.write(self._write_grant, lease, most, evacuated)
 
-    :param evacuated: the ids of the hosts
-    :raises climate_core.exceptions.ClimateError: its project exceeds its limits by now, or the
-        hosts that are to be added to them were allocated to other leases
-    """
-    queue.database.write(_write_grant, queue, lease, queue.check_limits(lease), evacuated)
-
-
-def _write_grant(
-    session: orm.Session,
-    queue: WaitQueue,
-    lease: model.Lease,
-    most: limits.Amounts | None,
-    evacuated: Sequence[int],
-) -> None:
-    if queue.write_grant(session, lease, most, evacuated):
-        shared_hosts.complete_evacuation(session, emptied=evacuated, lease_id=lease.id)
+    def _write_grant(
+        self,
+        session: orm.Session,
+        lease: model.Lease,
+        most: limits.Amounts | None,
+        evacuated: Sequence[int],
+    ) -> None:
+        if self.queue.write_grant(session, lease, most, evacuated):
+            shared_hosts.complete_evacuation(session, emptied=evacuated, lease_id=lease.id)
 
 
 class _EvacuationPass:
@@ -262,16 +246,14 @@ class _EvacuationPass:
 
     def __init__(
         self,
-        planner: EvacuationPlanner,
-        queue: WaitQueue,
+        evacuation: HostEvacuation,
         lease: model.Lease,
         progress: dict[str, Any],
         now: datetime.datetime,
     ) -> None:
-        self._planner = planner
-        self._queue = queue
-        self._database = planner.database
-        self._conn = planner.connect()
+        self._evacuation = evacuation
+        self._database = evacuation.database
+        self._conn = evacuation.connect()
         self._lease = lease
         self._progress = progress
         self._now = now
@@ -281,10 +263,10 @@ class _EvacuationPass:
     def run(self) -> PollAgain | None:
         evacuating = self._database.read(host_reservations.list_evacuating)
         taken = [host for host in evacuating if host.emptied_for == self._lease.id]
-        missing, _ = count_shortage(self._planner.services, self._lease, self._now)
+        missing, _ = count_shortage(self._evacuation.services, self._lease, self._now)
         if not missing:
             # Other leases have released enough: the hosts that were taken are returned.
-            grant(self._queue, self._lease, [])
+            self._evacuation.grant(self._lease, [])
             return None
         if len(taken) < missing:
             return self._take_more()
@@ -316,7 +298,7 @@ class _EvacuationPass:
         """Grant the lease its hosts, which are empty, when no server can enter them any more."""
         # A server that was scheduled before the hosts were closed claims its host a moment later.
         since = max(map(datetime.datetime.fromisoformat, self._closed.values()))
-        rest = self._planner.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
+        rest = self._evacuation.conf.hosts.enrol_seconds - (self._now - since).total_seconds()
         if rest > 0:
             return PollAgain(rest)
         hypervisors = Hypervisors(self._conn)
@@ -324,16 +306,16 @@ class _EvacuationPass:
             # The watch of hosts ignores hosts that take no allocations.
             if not hypervisors.is_up(host.provider_id):
                 return self._replace(host, 'Its nova-compute is down or disabled.')
-        grant(self._queue, self._lease, [host.id for host in taken])
+        self._evacuation.grant(self._lease, [host.id for host in taken])
         return None
 
     def _take_more(self) -> PollAgain:
         """Take more hosts for the lease, which has too few."""
         excluded = self._progress.get(_EXCLUDED, [])
         try:
-            more = self._planner.choose(self._lease, self._now, excluded)
+            more = self._evacuation.choose(self._lease, self._now, excluded)
         except CannotDrainHosts as exc:
-            return PollAgain(self._planner.conf.queue.retry_interval / 10, str(exc))
+            return PollAgain(self._evacuation.conf.queue.retry_interval / 10, str(exc))
         ids = [candidate.id for candidate in more]
         self._database.write(shared_hosts.take_all_for_lease, ids, self._lease.id)
         return PollAgain(0.0)
@@ -370,7 +352,7 @@ class _EvacuationPass:
         """
         targets = Hypervisors(self._conn).targets()
         moving = read_candidates(self._conn, ahead)
-        spares = self._planner.conf.queue.spare_servers
+        spares = self._evacuation.conf.queue.spare_servers
         return server_placement.place_servers([*moving, *chosen], targets, spares) is not None
 
     def _replace(self, host: SharedHost, reason: str) -> PollAgain:
@@ -379,7 +361,7 @@ class _EvacuationPass:
         self._progress[_EXCLUDED] = excluded
         self._database.write(shared_hosts.release_from_lease, host.id, self._lease.id)
         with contextlib.suppress(CannotDrainHosts):
-            more = self._planner.choose(self._lease, self._now, excluded)
+            more = self._evacuation.choose(self._lease, self._now, excluded)
             ids = [candidate.id for candidate in more]
             self._database.write(shared_hosts.take_all_for_lease, ids, self._lease.id)
         LOG.warning('%s is not emptied for lease %s: %s', host.name, self._lease.id, reason)
@@ -394,7 +376,7 @@ class _EvacuationPass:
         """
         for server_id in idle:
             self._requests.setdefault(server_id, 0)
-        share = self._planner.conf.queue.migrations // leases
+        share = self._evacuation.conf.queue.migrations // leases
         moving = left - len(idle)
         for server_id in idle[: max(0, max(1, share) - moving)]:
             self._requests[server_id] += 1

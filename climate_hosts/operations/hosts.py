@@ -307,9 +307,8 @@ def _mark_leaving(session: orm.Session, host_id: int) -> hosts.Host:
 
 
 def _is_leaving(session: orm.Session, host_id: int) -> bool:
-    with contextlib.suppress(exceptions.HostNotFound):
-        return db.HOSTS.get(session, host_id).is_leaving
-    return False
+    found = db.HOSTS.find(session, db.HOSTS.table.c.unit_id == host_id)
+    return any(host.is_leaving for host in found)
 
 
 def _restore(session: orm.Session, before: hosts.Host) -> bool:
@@ -319,14 +318,11 @@ def _restore(session: orm.Session, before: hosts.Host) -> bool:
 
     :returns: whether it was being taken out
     """
-    with contextlib.suppress(exceptions.HostNotFound):
-        if db.HOSTS.get(session, before.id, lock=True).is_leaving:
-            host: dict[str, Any] = {'state': before.state}
-            if before.is_leaving:
-                host = {'state': hosts.State.ENROLLED, 'disabled_reason': hosts.STAYING}
-            db.HOSTS.update(session, before.id, {'available': before.available}, host)
-            return True
-    return False
+    reason = {'disabled_reason': hosts.STAYING} if before.is_leaving else {}
+    state = hosts.State.ENROLLED if before.is_leaving else before.state
+    return db.change_state(
+        session, before.id, (hosts.State.LEAVING,), state, before.available, **reason
+    )
 
 
 def _delete(session: orm.Session, host_id: int) -> None:
@@ -334,11 +330,10 @@ def _delete(session: orm.Session, host_id: int) -> None:
 
     :raises climate_core.exceptions.HostChanging: another request had it stay meanwhile
     """
-    with contextlib.suppress(exceptions.HostNotFound):
-        host = db.HOSTS.get(session, host_id, lock=True)
-        if not host.is_leaving:
-            raise exceptions.HostChanging(
-                f'Host {host.hypervisor_hostname} was refused to another request to take it out '
-                'meanwhile, and is in its pool. Try again.'
-            )
-        db.HOSTS.delete(session, host_id)
+    host = db.lock(session, host_id)
+    if host is not None and not host.is_leaving:
+        raise exceptions.HostChanging(
+            f'Host {host.hypervisor_hostname} was refused to another request to take it out '
+            'meanwhile, and is in its pool. Try again.'
+        )
+    db.HOSTS.delete(session, host_id)

@@ -10,9 +10,8 @@ When a manager dies in between, or Placement does not answer, the next pass cont
 the next step.
 """
 
-import contextlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 from oslo_log import log
 from sqlalchemy import orm
@@ -20,13 +19,14 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.db import calendar, leases
-from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
+from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.threads import Worker
 from climate_hosts import hosts
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
-from climate_hosts.watch import isolation
+from climate_hosts.hosts import State
+from climate_hosts.watch import PASS_ERRORS, isolation
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
@@ -45,15 +45,12 @@ def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
 
     :raises climate_core.exceptions.NotEnough: another lease has it by now
     """
-    try:
-        host = db.HOSTS.get(session, host_id, lock=True)
-    except exceptions.HostNotFound as exc:
-        raise exceptions.NotEnough(_TAKEN) from exc
-    if not (host.open_to_unreserved and host.is_enabled):
+    host = db.lock(session, host_id)
+    if host is None or not (host.open_to_unreserved and host.is_enabled):
         raise exceptions.NotEnough(_TAKEN)
     emptying = {
         'open_to_unreserved': False,
-        'state': hosts.State.EMPTYING,
+        'state': State.EMPTYING,
         'emptied_for': lease_id,
     }
     db.HOSTS.update(session, host_id, {}, emptying)
@@ -82,7 +79,7 @@ def complete_evacuation(session: orm.Session, *, emptied: Iterable[int], lease_i
     for host_id in emptied:
         if db.HOSTS.get(session, host_id, lock=True).emptied_for != lease_id:
             raise exceptions.Transient(_LOST)
-        enrolled = {'state': hosts.State.ENROLLED, 'emptied_for': None}
+        enrolled = {'state': State.ENROLLED, 'emptied_for': None}
         db.HOSTS.update(session, host_id, {'available': True}, enrolled)
 
 
@@ -93,11 +90,7 @@ class SharedHostReturner(Worker):
     """
 
     name = 'shared-hosts'
-    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
-        *errors.EXPECTED,
-        *DATABASE_ERRORS,
-        Stale,
-    )
+    expected_errors = PASS_ERRORS
     failure_message = 'Hosts were not given back to ordinary servers; the next look tries again'
     _IDLE_SECONDS = 300.0
 
@@ -128,7 +121,13 @@ class SharedHostReturner(Worker):
         provider_id = self._database.write(begin_return, host.id)
         if provider_id is not None:
             isolation.update_isolation(self._database, self._cloud.service(), provider_id)
-            if self._database.write(finish_return, host.id):
+            if self._database.write(
+                db.change_state,
+                host.id,
+                (State.RETURNING,),
+                State.ENROLLED,
+                open_to_unreserved=True,
+            ):
                 LOG.info('Host %s serves ordinary servers again', host.name)
 
 
@@ -137,13 +136,12 @@ def begin_return(session: orm.Session, host_id: int) -> str | None:
 
     :returns: its root provider in Placement; None: it is needed by now, or gone
     """
-    with contextlib.suppress(exceptions.HostNotFound):
-        host = db.HOSTS.get(session, host_id, lock=True)
-        found = host_reservations.list_unneeded(session, host_id)
-        if found and not found[0].seconds:
-            mark_returning(session, host)
-            return host.provider_id
-    return None
+    host = db.lock(session, host_id)
+    found = host_reservations.list_unneeded(session, host_id) if host else []
+    if host is None or not found or found[0].seconds:
+        return None
+    mark_returning(session, host)
+    return host.provider_id
 
 
 def mark_returning(session: orm.Session, host: hosts.Host) -> None:
@@ -152,17 +150,5 @@ def mark_returning(session: orm.Session, host: hosts.Host) -> None:
         return
     enabled = host.available or host.emptied_for is not None
     reason = None if enabled else host.disabled_reason or hosts.DISABLED
-    returning = {'state': hosts.State.RETURNING, 'disabled_reason': reason, 'emptied_for': None}
+    returning = {'state': State.RETURNING, 'disabled_reason': reason, 'emptied_for': None}
     db.HOSTS.update(session, host.id, {'available': False}, returning)
-
-
-def finish_return(session: orm.Session, host_id: int) -> bool:
-    """Open a shared host to ordinary servers; return whether it was RETURNING."""
-    with contextlib.suppress(exceptions.HostNotFound):
-        host = db.HOSTS.get(session, host_id, lock=True)
-        if host.is_returning:
-            db.HOSTS.update(
-                session, host_id, {}, {'open_to_unreserved': True, 'state': hosts.State.ENROLLED}
-            )
-            return True
-    return False

@@ -28,8 +28,8 @@ from climate_core.calendar.model import Demand, Unit
 from climate_core.cloud import errors, servers
 from climate_core.plugins import filters, flavor_demand
 from climate_core.plugins.base import Done, PollAgain
-from climate_hosts import private_flavors
-from climate_hosts.plugins import host_choice, lane_options, lane_plugin
+from climate_hosts import nova
+from climate_hosts.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
@@ -72,7 +72,7 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
         return self._piece(params)
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        params = lane_options.read_params(values, self.schema, amount=1, affinity=None)
+        params = self._read_params(values, amount=1, affinity=None)
         affinity = params['affinity']
         return params | {'affinity': _AFFINITIES.get(affinity, affinity)}
 
@@ -101,7 +101,7 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
         return allocation.pieces
 
 
-class FlavorFilter(host_choice.HostFilter):
+class FlavorFilter(lane_plugin.HostFilter):
     """The hosts that satisfy conditions, and can have servers that take a piece of them.
 
     An amount of a resource class comes from one provider. So of a class that several providers of
@@ -234,15 +234,15 @@ class SizesPlugin(ServerCapacityPlugin):
         """
         prepared = (reservation.progress or {}).get(_FLAVOR)
         # The flavor may have been deleted: without it no server could enter.
-        if not prepared or not private_flavors.exists(self.cloud.service(), reservation.id):
+        if not prepared or not nova.flavor_exists(self.cloud.service(), reservation.id):
             self._create_flavor(lease, reservation)
         return super().start(lease, reservation)
 
     def _create_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
         vcpus, memory_mb, disk_gb = (reservation.params[unit] for unit in self.required)
-        private_flavors.create_private(
+        nova.create_private_flavor(
             self.cloud.service(),
-            private_flavors.PrivateFlavor(reservation.id, vcpus, memory_mb, disk_gb),
+            nova.PrivateFlavor(reservation.id, vcpus, memory_mb, disk_gb),
             {lanes.EXTRA_SPEC: reservation.id},
             {lease.project_id, *reservation.params.get('share_with', ())},
         )
@@ -251,5 +251,5 @@ class SizesPlugin(ServerCapacityPlugin):
         """Close the lanes, remove the servers that are in them, then delete the flavor."""
         wait = super().end(lease, reservation)
         if wait is None:
-            private_flavors.delete(self.cloud.service(), reservation.id)
+            nova.delete_flavor(self.cloud.service(), reservation.id)
         return wait

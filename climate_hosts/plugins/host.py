@@ -39,7 +39,7 @@ class HostPlugin(lane_plugin.LanePlugin):
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         least = values.get('min', 1)
-        return lane_options.read_params(values, self.schema, min=least, max=least)
+        return self._read_params(values, min=least, max=least)
 
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
         return self._params(values)

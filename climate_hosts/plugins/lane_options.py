@@ -14,8 +14,6 @@ from climate_hosts.plugins import server_drain
 
 #: The metadata by which servers of open matching show the end of their lease.
 MARK: Final = 'climate_lease'
-#: The properties that Blazar's clients expect of each reservation of hosts.
-BLAZAR_PROPERTIES: Final = ('hypervisor_properties', 'resource_properties')
 
 OPTIONS: Final[Sequence[cfg.Opt]] = (
     cfg.StrOpt(
@@ -96,14 +94,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'description': "Taken for Blazar's clients; the lease has before_end_date.",
     },
 }
+#: Their defaults; Blazar's clients expect both properties of each reservation of hosts.
+DEFAULTS: Final = {'on_end': 'delete', 'hypervisor_properties': '', 'resource_properties': ''}
 #: The properties of them that may be changed.
 CHANGEABLE: Final = (*filters.SCHEMA, 'on_end', 'grace')
-
-
-def read_params(
-    values: Mapping[str, Any], schema: Mapping[str, Any], **usual: Any
-) -> dict[str, Any]:
-    """Return what a request says of a schema, the usual where it says nothing."""
-    usual = {'on_end': 'delete', **dict.fromkeys(BLAZAR_PROPERTIES, ''), **usual}
-    said = {name: values[name] for name in schema if values.get(name) is not None}
-    return usual | said

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from climate_common import dates, lanes, words
 from climate_core import exceptions
-from climate_core.calendar.model import Demand, Order
+from climate_core.calendar.model import Demand, Order, Shortage, Unit, UnitFilter
 from climate_core.cloud import errors, servers
 from climate_core.cloud.placement import HostCapacity
 from climate_core.plugins import calendar_plugin, filters
@@ -32,7 +32,7 @@ from climate_core.plugins.base import (
 from climate_core.plugins.step_context import END, EndContext, Progress
 from climate_hosts import lane_providers, nodes, placement
 from climate_hosts.hosts import KIND
-from climate_hosts.plugins import host_choice, lane_options, server_drain
+from climate_hosts.plugins import lane_options, server_drain
 
 if TYPE_CHECKING:
     from climate_core.cloud import connections
@@ -71,6 +71,19 @@ OPEN: Final = (
 IN_USE: Final = 'Host {} still has servers of an earlier lease.'
 
 
+class HostFilter(UnitFilter):
+    """The hosts that satisfy the conditions of a reservation."""
+
+    def __init__(self, conditions: filters.Filter) -> None:
+        self._conditions = conditions
+
+    def matches(self, unit: Unit) -> bool:
+        return self._conditions.matches(unit.properties)
+
+    def find_shortage(self, units: Sequence[Unit]) -> Shortage | None:
+        return self._conditions.lacking([unit.properties for unit in units])
+
+
 class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preemptible, Prepared):
     """Reserve hosts, or shares of them.
 
@@ -88,6 +101,11 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
     @abc.abstractmethod
     def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a request, validated with the rights of the user."""
+
+    def _read_params(self, values: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
+        """Return the values of a request, with the defaults."""
+        given = {name: values[name] for name in self.schema if values.get(name) is not None}
+        return {**lane_options.DEFAULTS, **defaults, **given}
 
     @abc.abstractmethod
     def _shape(self, params: Mapping[str, Any]) -> str | None:
@@ -157,9 +175,9 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         self,
         conditions: filters.Filter,
         params: Mapping[str, Any],  # noqa: ARG002
-    ) -> host_choice.HostFilter:
+    ) -> HostFilter:
         """Return the filter of the hosts that satisfy conditions."""
-        return host_choice.HostFilter(conditions)
+        return HostFilter(conditions)
 
     def make(
         self,
@@ -297,25 +315,25 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         allocations = reservation.allocations
         used = self._count_used(reservation, allocations)
         own = {allocation.unit_id: allocation.pieces for allocation in allocations}
-        try:
-            return host_choice.choose_retained(own, used, most)
-        except host_choice.PiecesInUse as exc:
-            names = _join([_name(each) for each in allocations if used[each.unit_id]])
-            if self._is_whole(reservation):
-                total = sum(own.values())
-                message = (
-                    f'Of the {words.counted(total, "host")} of the reservation '
-                    f'{words.counted(total - exc.count, "host")} can be given back: there are '
-                    f'servers on {names}. So {self.most_field} must be at least {exc.count}; or '
-                    'delete these servers, or move them together on fewer hosts, and ask again.'
-                )
-            else:
-                message = (
-                    f'{words.counted(exc.count, "server")} of the reservation are there, on '
-                    f'{names}. So {self.most_field} must be at least {exc.count}; or delete '
-                    'servers, and ask again.'
-                )
-            raise exceptions.InvalidState(message, field=self.most_field) from None
+        in_use = {unit_id: min(pieces, used[unit_id]) for unit_id, pieces in own.items()}
+        count = sum(in_use.values())
+        if count <= most:
+            return choose_retained(own, in_use, most)
+        names = _join([_name(each) for each in allocations if used[each.unit_id]])
+        if self._is_whole(reservation):
+            total = sum(own.values())
+            message = (
+                f'Of the {words.counted(total, "host")} of the reservation '
+                f'{words.counted(total - count, "host")} can be given back: there are servers on '
+                f'{names}. So {self.most_field} must be at least {count}; or delete these '
+                'servers, or move them together on fewer hosts, and ask again.'
+            )
+        else:
+            message = (
+                f'{words.counted(count, "server")} of the reservation are there, on {names}. So '
+                f'{self.most_field} must be at least {count}; or delete servers, and ask again.'
+            )
+        raise exceptions.InvalidState(message, field=self.most_field)
 
     def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
         """Close lanes, or lower their slots, to the pieces that are left.
@@ -429,6 +447,26 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
             for allocation in reservation.allocations
             if used is None or lane_of(allocation) in used
         }
+
+
+def choose_retained(
+    own: Mapping[int, int], in_use: Mapping[int, int], most: int
+) -> dict[int, int]:
+    """Return how many pieces of each unit a reservation keeps, by the ids of the units.
+
+    Unused units are returned first, and of these the units with the fewest pieces.
+
+    :param own: id of a unit -> number of pieces that it has
+    :param in_use: id of a unit -> number of these in use; ``most`` at most in all
+    :param most: maximum number of pieces that it keeps
+    """
+    left = dict(own)
+    surplus = sum(own.values()) - most
+    for unit_id in sorted(own, key=lambda unit_id: (in_use[unit_id] > 0, own[unit_id], -unit_id)):
+        returned = min(own[unit_id] - in_use[unit_id], max(0, surplus))
+        left[unit_id] -= returned
+        surplus -= returned
+    return left
 
 
 def lane_of(allocation: 'Allocation') -> str:

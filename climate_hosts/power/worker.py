@@ -17,7 +17,7 @@ import collections
 import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent import futures
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from oslo_config import cfg
 from oslo_log import log
@@ -26,13 +26,14 @@ from climate_common import dates
 from climate_core.cloud import errors, servers, volumes
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import HostCapacity
-from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
+from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.threads import PeriodicWorker
 from climate_hosts import hosts as domain_hosts
 from climate_hosts import lane_providers, nova, placement
-from climate_hosts.power import db, states, transitions
+from climate_hosts.power import db, states
 from climate_hosts.power.drivers import PowerDriver, PowerError
 from climate_hosts.power.states import PowerHost, PowerState
+from climate_hosts.watch import PASS_ERRORS
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
@@ -49,12 +50,8 @@ _REPEAT_AFTER: Final = datetime.timedelta(seconds=30)
 _THREADS: Final = 8
 #: A host that is not off after this number of times ``off_seconds`` is powered on again.
 _MAX_DELAY: Final = 3
-_TROUBLE: Final[tuple[type[Exception], ...]] = (
-    *errors.EXPECTED,
-    PowerError,
-    *DATABASE_ERRORS,
-    Stale,
-)
+#: The errors that end a step of one host: the next pass tries again.
+_STEP_ERRORS: Final[tuple[type[Exception], ...]] = (*PASS_ERRORS, PowerError)
 
 _Service = Mapping[str, Any]
 
@@ -82,11 +79,7 @@ class HostPower(PeriodicWorker):
     polls_on_compute_change = True
     # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
-    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
-        *errors.EXPECTED,
-        *DATABASE_ERRORS,
-        Stale,
-    )
+    expected_errors = PASS_ERRORS
     failure_message = (
         'It is not known which hosts may sleep, or must wake; the next look tries again'
     )
@@ -127,9 +120,9 @@ class HostPower(PeriodicWorker):
             LOG.warning('No host is put to sleep now: %s', exc)
         decision = states.decide(hosts, able, self._terms, now)
         for host_id in decision.wake:
-            self._database.write(transitions.mark_waking, host_id)
+            self._database.write(db.mark_waking, host_id)
         for host_id in decision.sleep:
-            self._database.write(transitions.start_sleep, host_id, self._terms.sleep_after)
+            self._database.write(db.start_sleep, host_id, self._terms.sleep_after)
         if decision.wake or decision.sleep:
             hosts, now = self._database.read(db.list_all)
         on_way = [host for host in hosts if host.state is not None]
@@ -229,7 +222,7 @@ class HostPower(PeriodicWorker):
         assert host.state is not None  # nosec B101 # for mypy: it holds already
         try:
             steps[host.state](conn, host, service, now)
-        except _TROUBLE as exc:
+        except _STEP_ERRORS as exc:
             LOG.warning('%s is %s, and goes on later: %s', host.name, host.state, exc)
         except Exception as exc:  # noqa: BLE001 - a driver of others may raise anything
             # Its text, which a traceback has as well, may have secrets.
@@ -247,7 +240,7 @@ class HostPower(PeriodicWorker):
         is_disabled_by_operator = _is_disabled(service) and not _is_disabled_for_power(service)
         if is_disabled_by_operator or not self._driver.knows(host.name):
             # Its machine may have been requested to switch off already.
-            self._database.write(transitions.mark_waking, host.id)
+            self._database.write(db.mark_waking, host.id)
             LOG.info('%s is woken: it is disabled in Nova, or has no driver', host.name)
             return
         if not lane_providers.claim_host(conn, host.provider_id):
@@ -260,7 +253,7 @@ class HostPower(PeriodicWorker):
         late = (now - host.since).total_seconds() / max(1, self._conf.power.off_seconds)
         if late > _MAX_DELAY:
             LOG.warning('%s was not switched off in time, and is woken', host.name)
-            self._database.write(transitions.mark_waking, host.id)
+            self._database.write(db.mark_waking, host.id)
             return
         if not _is_disabled(service):
             if 'id' not in service:
@@ -272,16 +265,14 @@ class HostPower(PeriodicWorker):
             # A manager that stood still must not switch off a host that was woken.
             if self._database.read(db.has_state, host.id, PowerState.FALLING_ASLEEP):
                 self._request(host, 'cut' if late > 1 else 'off', now)
-        elif service.get('state') == 'down' and self._database.write(
-            transitions.mark_asleep, host.id
-        ):
+        elif service.get('state') == 'down' and self._database.write(db.mark_asleep, host.id):
             LOG.info('%s sleeps', host.name)
 
     def _cancel(self, conn: Connection, host: PowerHost, service: _Service) -> None:
         """Leave a host on that has something on it."""
         lane_providers.release_host(conn, host.provider_id)
         _enable(conn, service)
-        self._database.write(transitions.cancel_sleep, host.id)
+        self._database.write(db.cancel_sleep, host.id)
         LOG.info('%s stays awake: it is in use', host.name)
 
     def _watch(
@@ -293,7 +284,7 @@ class HostPower(PeriodicWorker):
     ) -> None:
         """Leave a host on that an operator switched on."""
         is_on = domain_hosts.is_service_up(service) and self._is_on(host) is not False
-        if is_on and self._database.write(transitions.mark_waking, host.id, kept_on=True):
+        if is_on and self._database.write(db.mark_waking, host.id, kept_on=True):
             LOG.warning('%s was switched on by somebody else, and is kept on', host.name)
 
     def _switch_on(
@@ -312,7 +303,7 @@ class HostPower(PeriodicWorker):
         if is_up and placement.has_provider(conn, host.provider_id):
             lane_providers.release_host(conn, host.provider_id)
             _enable(conn, service)
-            seconds = self._database.write(transitions.mark_awake, host.id)
+            seconds = self._database.write(db.mark_awake, host.id)
             if seconds is not None:
                 LOG.info('%s is awake after %.0f seconds', host.name, seconds)
 
@@ -340,9 +331,9 @@ class HostPower(PeriodicWorker):
         if host.failed or not is_waking or not self._terms.is_late(host, now):
             return
         assert host.since is not None  # nosec B101 # for mypy: it holds already
-        reason = transitions.WAKE_TIMED_OUT.format(dates.sentence(host.since))
+        reason = db.WAKE_TIMED_OUT.format(dates.sentence(host.since))
         try:
-            failed = self._database.write(transitions.mark_wake_failed, host.id, reason)
+            failed = self._database.write(db.mark_wake_failed, host.id, reason)
         except DATABASE_ERRORS as exc:
             LOG.warning('It is not written yet that %s failed: %s', host.name, exc)
             return

@@ -19,7 +19,7 @@ works.
 import datetime
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from oslo_config import cfg
 from oslo_log import log
@@ -28,7 +28,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.transaction import CalendarTransaction
-from climate_core.cloud import Cloud, errors, servers
+from climate_core.cloud import Cloud, servers
 from climate_core.db import calendar as db_calendar
 from climate_core.db import events, leases, sql, store
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected, signal
@@ -42,6 +42,7 @@ from climate_hosts.db import hosts as db_hosts
 from climate_hosts.db.host_reservations import ReservedHost, WatchedHost
 from climate_hosts.metrics import HostMetrics
 from climate_hosts.power.states import WAKE_FAILED
+from climate_hosts.watch import PASS_ERRORS
 
 LOG = log.getLogger(__name__)
 
@@ -82,11 +83,7 @@ class HostWatch(PeriodicWorker):
     polls_on_compute_change = True
     # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
-    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
-        *errors.EXPECTED,
-        *DATABASE_ERRORS,
-        Stale,
-    )
+    expected_errors = PASS_ERRORS
     failure_message = 'It is not known which hosts failed; the next look tries again'
 
     def __init__(
@@ -194,7 +191,7 @@ class HostWatch(PeriodicWorker):
             is_up = hosts.is_service_up(service)
             return self._recover(host, is_up, now) if host.failed else None
         known = host.failed and host.disabled_reason == why
-        if not known and self._database.write(mark_failed, host.id, why):
+        if not known and self._database.write(db_hosts.mark_failed, host.id, why):
             LOG.warning('Host %s failed: %s', host.name, why)
         return why
 
@@ -212,9 +209,16 @@ class HostWatch(PeriodicWorker):
             left = self._empty(host, [row for row in rows if row.released])
             if left:
                 why = _NOT_EMPTY.format(left)
-                self._database.write(mark_failed, host.id, why)
+                self._database.write(db_hosts.mark_failed, host.id, why)
                 return why
-        if self._database.write(mark_recovered, host.id):
+        if self._database.write(
+            db_hosts.change_state,
+            host.id,
+            (hosts.State.FAILED,),
+            hosts.State.ENROLLED,
+            True,
+            disabled_reason=None,
+        ):
             LOG.info('Host %s is in use again', host.name)
         return None
 
@@ -353,26 +357,3 @@ class HostWatch(PeriodicWorker):
 
 def _has(reservation: model.Reservation, unit_id: int) -> bool:
     return any(allocation.unit_id == unit_id for allocation in reservation.allocations)
-
-
-def mark_failed(session: orm.Session, host_id: int, reason: str) -> bool:
-    """Set the state of a host to FAILED, unless it takes no allocations for another reason.
-
-    :returns: whether anything was written
-    """
-    host = db_hosts.HOSTS.get(session, host_id, lock=True)
-    if not host.available and (not host.failed or host.disabled_reason == reason):
-        return False
-    failed = {'state': hosts.State.FAILED, 'disabled_reason': reason}
-    db_hosts.HOSTS.update(session, host_id, {'available': False}, failed)
-    return True
-
-
-def mark_recovered(session: orm.Session, host_id: int) -> bool:
-    """Let a host that failed take allocations again; return whether anything was written."""
-    host = db_hosts.HOSTS.get(session, host_id, lock=True)
-    if not host.failed:
-        return False
-    enrolled = {'state': hosts.State.ENROLLED, 'disabled_reason': None}
-    db_hosts.HOSTS.update(session, host_id, {'available': True}, enrolled)
-    return True

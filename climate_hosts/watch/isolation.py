@@ -27,7 +27,6 @@ from climate_core.db.engine import Database
 from climate_core.packages import PoolCheck
 from climate_hosts import nova, placement
 from climate_hosts.db import hosts as db
-from climate_hosts.db.tables import HOSTS
 from climate_hosts.hosts import Host, State
 
 _POOL_FILTER: Final = 'PoolFilter'
@@ -203,7 +202,7 @@ def must_be_isolated(session: orm.Session, provider_id: str) -> bool:
 
     :param provider_id: its root provider in Placement
     """
-    found = db.HOSTS.find(session, HOSTS.c.provider_id == provider_id)
+    found = db.HOSTS.find(session, db.HOSTS.table.c.provider_id == provider_id)
     return any(host.is_isolated for host in found)
 
 

@@ -7,21 +7,21 @@ removed from the aggregate of the pools in Placement is added to the aggregate a
 
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.cloud import errors, servers
+from climate_core.cloud import servers
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import HostCapacity
-from climate_core.db.engine import DATABASE_ERRORS, Database, Stale
+from climate_core.db.engine import Database
 from climate_core.threads import PeriodicWorker
 from climate_hosts import hosts, nodes, nova, placement
 from climate_hosts.db import hosts as db
-from climate_hosts.watch import isolation, repair
+from climate_hosts.watch import PASS_ERRORS, isolation, repair
 
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
@@ -45,11 +45,7 @@ class HostRefresher(PeriodicWorker):
     polls_on_compute_change = True
     # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
-    expected_errors: ClassVar[tuple[type[Exception], ...]] = (
-        *errors.EXPECTED,
-        *DATABASE_ERRORS,
-        Stale,
-    )
+    expected_errors = PASS_ERRORS
     failure_message = 'Hosts were not read anew; the next look tries again'
 
     def __init__(self, conf: cfg.ConfigOpts, database: Database, cloud: 'Cloud') -> None:

@@ -39,7 +39,7 @@ from climate_core.lease.history import Cause
 from climate_core.lease.transitions import Change
 from climate_core.repair.operator_repair import REPAIR, RepairResult, repair_remote
 from climate_core.repair.reconciliation import skip_unavailable
-from climate_hosts import lane_providers, placement, private_flavors
+from climate_hosts import lane_providers, nova, placement
 from climate_hosts.db import host_reservations
 from climate_hosts.db import hosts as db
 from climate_hosts.hosts import Host
@@ -76,8 +76,11 @@ class HostRepair:
         # A row is written before its host is put into the aggregate.
         members = {provider.id: provider.name for provider in placement.list_pool(self._conn)}
         present = {host.provider_id: host for host in db.HOSTS.iterate_all(self._database)}
+        give_back = 'give it back to them'
         for provider_id in sorted(members.keys() - present.keys()):
-            yield self._return_host(provider_id, f'no pool has the host {members[provider_id]}')
+            name = members[provider_id]
+            wrong = f'no pool has the host {name}, but ordinary servers are kept off'
+            yield self._update_isolation(provider_id, provider_id, wrong, give_back)
         for provider_id, host in sorted(present.items()):
             name = host.hypervisor_hostname
             if host.is_leaving:
@@ -87,36 +90,22 @@ class HostRepair:
                 wrong = 'its enrolment has not ended: enrol it again, or delete it'
                 yield RepairResult(name, wrong, None)
             elif host.open_to_unreserved and provider_id in members:
-                yield self._return_host(provider_id, f'no lease has the shared host {name}')
+                wrong = f'no lease has the shared host {name}, but ordinary servers are kept off'
+                yield self._update_isolation(provider_id, provider_id, wrong, give_back)
             elif host.is_isolated and provider_id not in members:
-                yield self._missing_aggregate(host)
+                if not placement.has_provider(self._conn, provider_id):
+                    yield RepairResult(name, _NOT_IN_PLACEMENT, None)
+                    continue
+                wrong = 'ordinary servers are not kept off it'
+                yield self._update_isolation(name, provider_id, wrong, 'keep them off')
         yield from self._lanes(present)
 
-    def _return_host(self, provider_id: str, wrong: str) -> RepairResult:
+    def _update_isolation(
+        self, what: str, provider_id: str, wrong: str, action: str
+    ) -> RepairResult:
+        update = isolation.update_isolation
         return repair_remote(
-            provider_id,
-            f'{wrong}, but ordinary servers are kept off',
-            'give it back to them',
-            self._yes,
-            isolation.update_isolation,
-            self._database,
-            self._conn,
-            provider_id,
-        )
-
-    def _missing_aggregate(self, host: Host) -> RepairResult:
-        name = host.hypervisor_hostname
-        if not placement.has_provider(self._conn, host.provider_id):
-            return RepairResult(name, _NOT_IN_PLACEMENT, None)
-        return repair_remote(
-            name,
-            'ordinary servers are not kept off it',
-            'keep them off',
-            self._yes,
-            isolation.update_isolation,
-            self._database,
-            self._conn,
-            host.provider_id,
+            what, wrong, action, self._yes, update, self._database, self._conn, provider_id
         )
 
     def _lanes(self, present: Mapping[str, Host]) -> Iterator[RepairResult]:
@@ -280,7 +269,7 @@ def _record_lanes(
 
 def find_stale_flavors(database: Database, conn: Connection) -> Iterator[str]:
     """Yield the ids of flavors whose reservation has ended or does not exist."""
-    present = private_flavors.list_reservation_flavors(conn)
+    present = nova.list_reservation_flavors(conn)
     while chunk := {*islice(present, _CHUNK_SIZE)}:
         yield from sorted(chunk - database.read(leases.filter_holding, chunk))
 
@@ -296,7 +285,7 @@ def repair_flavors(database: Database, conn: Connection, yes: bool) -> Iterator[
             STALE_FLAVOR,
             'delete it',
             yes,
-            private_flavors.delete,
+            nova.delete_flavor,
             conn,
             flavor_id,
         )

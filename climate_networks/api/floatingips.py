@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of the API about floating IPs, in the format of Blazar's clients."""
+"""Calls and schemas of the API about floating IPs, in the format of Blazar's clients."""
 
 from collections.abc import Collection
 from typing import Any, ClassVar, Final
@@ -9,12 +9,65 @@ import webob
 from climate_common import resource_types
 from climate_core.api.registered_units import UnitCalls
 from climate_core.api.request import Backend, Request, Route, Table, answer
+from climate_core.api.schemas import common
 from climate_core.lease import views
 from climate_networks import db
 from climate_networks import policies as rules
-from climate_networks.api import schemas as schema
 from climate_networks.operations import FloatingIpOperations
-from climate_networks.units import FloatingIp
+from climate_networks.units import MAX_ADDRESSES, FloatingIp
+
+_ADDRESS: dict[str, Any] = {'type': 'string', 'minLength': 1, 'maxLength': 15}
+_CREATE: dict[str, Any] = {
+    **common.closed(
+        {
+            'floating_network_id': {**common.UUID, 'description': 'The external network.'},
+            'floating_ip_address': {
+                **_ADDRESS,
+                'description': 'An IPv4 address in a subnet of the network that Neutron never '
+                'allocates: in no allocation pool, and not the gateway.',
+            },
+            'floating_ip_range': {
+                'type': 'string',
+                'minLength': 1,
+                'maxLength': 64,
+                'description': 'In place of it the first and the last of many, as '
+                f'203.0.113.20-203.0.113.99; {MAX_ADDRESSES} at most.',
+            },
+        },
+        ('floating_network_id',),
+    ),
+    'oneOf': [{'required': ['floating_ip_address']}, {'required': ['floating_ip_range']}],
+}
+_SHOWN: dict[str, Any] = common.closed(
+    {
+        'id': {'type': 'string'},
+        'floating_network_id': {'type': 'string'},
+        'subnet_id': {'type': 'string'},
+        'floating_ip_address': {'type': 'string'},
+        'reservable': {'type': 'boolean', 'description': 'Whether it takes new promises.'},
+        'created_at': common.STAMP,
+    }
+)
+_ONE: dict[str, Any] = common.envelope('floatingip', _SHOWN)
+#: Clients of Blazar read one; of a range all are there.
+_CREATED: dict[str, Any] = common.closed(
+    {
+        'floatingip': _SHOWN,
+        'floatingips': {
+            'type': 'array',
+            'items': _SHOWN,
+            'description': 'All of a range, in order.',
+        },
+    },
+    ('floatingip',),
+)
+_MANY: dict[str, Any] = common.page_of('floatingips', _SHOWN)
+_QUERY: dict[str, dict[str, Any]] = {
+    'floating_network_id': {**common.UUID, 'description': 'Only those of this network.'},
+    'floating_ip_address': {**_ADDRESS, 'description': 'Only this address.'},
+    'limit': common.PAGE_LIMIT,
+    'marker': common.unit_marker('floating IP'),
+}
 
 
 class FloatingIpCalls(UnitCalls[FloatingIp]):
@@ -63,7 +116,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     They must be in a subnet, in none of its allocation pools, not its gateway, and unused.
     """
     CALLS.authorize(backend, request, rules.CREATE_FLOATING_IPS)
-    values = request.read_body(schema.CREATE_FLOATING_IP)
+    values = request.read_body(_CREATE)
     ids = backend.manager.call(FloatingIpOperations.create_floatingips, request.context, values)
     is_range = 'floating_ip_range' in values
     return CALLS.answer_changed(backend, request, 201, ids, is_range=is_range)
@@ -83,19 +136,19 @@ ROUTES: Final[Table] = {
             list_,
             200,
             rules.GET_FLOATING_IPS,
-            response_schema=schema.FLOATING_IPS,
-            query=schema.FLOATING_IP_QUERY,
+            response_schema=_MANY,
+            query=_QUERY,
         ),
         'POST': Route(
             create,
             201,
             rules.CREATE_FLOATING_IPS,
-            schema.CREATE_FLOATING_IP,
-            schema.CREATED_FLOATING_IPS,
+            _CREATE,
+            _CREATED,
         ),
     },
     '/v1/floatingips/{floatingip_id}': {
-        'GET': Route(show, 200, rules.GET_FLOATING_IPS, response_schema=schema.ONE_FLOATING_IP),
+        'GET': Route(show, 200, rules.GET_FLOATING_IPS, response_schema=_ONE),
         'DELETE': Route(delete, 204, rules.DELETE_FLOATING_IPS),
     },
 }

@@ -1,22 +1,146 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The calls of the API about network segments, in the format of Blazar's clients."""
+"""Calls and schemas of the API about network segments, in the format of Blazar's clients."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 import webob
 
-from climate_common import resource_types
+from climate_common import limits, resource_types
 from climate_core import exceptions
 from climate_core.api import registered_units
 from climate_core.api.registered_units import UnitCalls
 from climate_core.api.request import Backend, Request, Route, Table, answer
+from climate_core.api.schemas import common
 from climate_core.lease import views
 from climate_networks import db
 from climate_networks import policies as rules
-from climate_networks.api import schemas as schema
 from climate_networks.operations import NetworkOperations
-from climate_networks.units import SEGMENT_FACTS, RegisteredSegment
+from climate_networks.units import (
+    MAX_SEGMENTS,
+    NETWORK_TYPES,
+    SEGMENT_FACTS,
+    RegisteredSegment,
+)
+
+_NETWORK_TYPE: dict[str, Any] = {'type': 'string', 'enum': [*NETWORK_TYPES]}
+_MAX_SEGMENT_ID = max(NETWORK_TYPES.values())
+_OPERATOR_FIELDS: dict[str, Any] = {
+    'reservable': registered_units.RESERVABLE,
+    'project_ids': {
+        **registered_units.IDS,
+        'description': 'The projects that may be promised it.',
+    },
+    'domain_ids': {
+        **registered_units.IDS,
+        'description': 'The domains all of whose projects may be promised it; none here and in '
+        'project_ids: all may.',
+    },
+}
+_CREATE: dict[str, Any] = {
+    **registered_units.with_extra(
+        {
+            'network_type': {**_NETWORK_TYPE, 'description': 'The type of the segment.'},
+            'physical_network': {
+                'anyOf': [limits.NAME_SCHEMA, {'type': 'null'}],
+                'description': 'The physical network of a VLAN, as Neutron calls it. The other '
+                'types have none.',
+            },
+            'segment_id': {
+                'type': ['integer', 'string'],
+                'minimum': 1,
+                'maximum': _MAX_SEGMENT_ID,
+                'minLength': 1,
+                'maxLength': 16,
+                'description': 'The number of the VLAN, or of the tunnel, that Neutron does not '
+                'choose for others.',
+            },
+            'segment_range': {
+                'type': 'string',
+                'minLength': 1,
+                'maxLength': 64,
+                'description': 'In place of it the first and the last of many, as 100-199; '
+                f'{MAX_SEGMENTS} at most.',
+            },
+            **_OPERATOR_FIELDS,
+        }
+    ),
+    'required': ['network_type'],
+    'oneOf': [{'required': ['segment_id']}, {'required': ['segment_range']}],
+}
+_UPDATE: dict[str, Any] = registered_units.with_values(
+    {
+        **_OPERATOR_FIELDS,
+        'generation': {
+            'type': 'integer',
+            'minimum': 0,
+            'description': 'That of the segment as it was seen: if it has another one by now, '
+            'nothing is changed (409).',
+        },
+    }
+)
+_UPDATE['description'] = 'null takes an extra property away.'
+
+_NETWORK_FIELDS: dict[str, Any] = {
+    'id': {'type': 'string'},
+    'network_type': {'type': 'string'},
+    'physical_network': {'type': ['string', 'null']},
+    'segment_id': {'type': 'integer'},
+    'reservable': {'type': 'boolean', 'description': 'Whether it takes new promises.'},
+    'created_at': common.STAMP,
+    'updated_at': common.STAMP,
+}
+_SHOWN: dict[str, Any] = {
+    'type': 'object',
+    'description': 'Besides these properties it has the extra ones.',
+    'properties': {
+        **_NETWORK_FIELDS,
+        'project_ids': {
+            **registered_units.IDS,
+            'description': 'Only for those who may see the segments of all projects.',
+        },
+        'domain_ids': {**registered_units.IDS, 'description': 'The same.'},
+        'generation': {
+            'type': 'integer',
+            'description': 'Counts the changes by operators; for the same.',
+        },
+    },
+    'required': [*_NETWORK_FIELDS],
+}
+_ONE: dict[str, Any] = common.envelope('network', _SHOWN)
+#: Clients of Blazar read one; of a range all are there.
+_CREATED: dict[str, Any] = common.closed(
+    {
+        'network': _SHOWN,
+        'networks': {
+            'type': 'array',
+            'items': _SHOWN,
+            'description': 'All of a range, in order.',
+        },
+    },
+    ('network',),
+)
+_MANY: dict[str, Any] = common.page_of('networks', _SHOWN)
+_PROPERTIES = registered_units.properties_schema('segments')
+_PROPERTIES_QUERY = registered_units.properties_query(
+    'segments', 'climate:networks:get_private_properties'
+)
+_PROPERTY = registered_units.property_schema('network')
+_QUERY: dict[str, dict[str, Any]] = {
+    'network_type': {**_NETWORK_TYPE, 'description': 'Only those of this type.'},
+    'physical_network': {
+        **limits.NAME_SCHEMA,
+        'description': 'Only those of this physical network.',
+    },
+    'segment_id': {
+        'type': 'integer',
+        'minimum': 1,
+        'maximum': _MAX_SEGMENT_ID,
+        'description': 'Only those with this number.',
+    },
+    'limit': common.PAGE_LIMIT,
+    'marker': common.unit_marker('network segment'),
+}
 
 
 class NetworkCalls(UnitCalls[RegisteredSegment]):
@@ -77,7 +201,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     No network of Neutron may have one of them.
     """
     CALLS.authorize(backend, request, rules.CREATE_NETWORKS)
-    values = _read_values(request.read_body(schema.CREATE_NETWORK), _CREATE_FIELDS)
+    values = _read_values(request.read_body(_CREATE), _CREATE_FIELDS)
     ids = backend.manager.call(NetworkOperations.create_networks, request.context, values)
     return CALLS.answer_changed(backend, request, 201, ids, is_range='segment_range' in values)
 
@@ -88,7 +212,7 @@ def update(backend: Backend, request: Request, network_id: str) -> webob.Respons
     Its allocations stay.
     """
     CALLS.authorize(backend, request, rules.UPDATE_NETWORKS)
-    values = _read_values(request.read_body(schema.UPDATE_NETWORK), _UPDATE_FIELDS)
+    values = _read_values(request.read_body(_UPDATE), _UPDATE_FIELDS)
     unit_id = CALLS.parse_id(network_id)
     backend.manager.call(NetworkOperations.update_network, request.context, unit_id, values)
     return CALLS.answer_changed(backend, request, 200, [unit_id])
@@ -136,20 +260,18 @@ ROUTES: Final[Table] = {
             list_,
             200,
             rules.GET_NETWORKS,
-            response_schema=schema.NETWORKS,
-            query=schema.NETWORK_QUERY,
+            response_schema=_MANY,
+            query=_QUERY,
         ),
-        'POST': Route(
-            create, 201, rules.CREATE_NETWORKS, schema.CREATE_NETWORK, schema.CREATED_NETWORKS
-        ),
+        'POST': Route(create, 201, rules.CREATE_NETWORKS, _CREATE, _CREATED),
     },
     '/v1/networks/properties': {
         'GET': Route(
             properties,
             200,
             rules.GET_NETWORK_PROPERTIES,
-            response_schema=schema.PROPERTIES,
-            query=schema.PROPERTIES_QUERY,
+            response_schema=_PROPERTIES,
+            query=_PROPERTIES_QUERY,
         ),
     },
     '/v1/networks/properties/{property_name}': {
@@ -158,14 +280,12 @@ ROUTES: Final[Table] = {
             200,
             rules.UPDATE_NETWORK_PROPERTIES,
             registered_units.UPDATE_PROPERTY,
-            schema.PROPERTY,
+            _PROPERTY,
         ),
     },
     '/v1/networks/{network_id}': {
-        'GET': Route(show, 200, rules.GET_NETWORKS, response_schema=schema.ONE_NETWORK),
-        'PUT': Route(
-            update, 200, rules.UPDATE_NETWORKS, schema.UPDATE_NETWORK, schema.ONE_NETWORK
-        ),
+        'GET': Route(show, 200, rules.GET_NETWORKS, response_schema=_ONE),
+        'PUT': Route(update, 200, rules.UPDATE_NETWORKS, _UPDATE, _ONE),
         'DELETE': Route(delete, 204, rules.DELETE_NETWORKS),
     },
 }

@@ -11,13 +11,13 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core.db import sql, tables
-from climate_hosts.db import tables as host_tables
+from climate_hosts.db import hosts as host_tables
 from tests.bench import calendar
 from tests.bench.climate import Climate
 from tests.bench.processes import Process, Processes
 from tests.bench.servers import MariaDB, RabbitMQ
 
-UNIT, HOST = tables.UNITS, host_tables.HOSTS
+UNIT, HOST = tables.UNITS, host_tables.HOSTS.table
 #: What a manager logs when it can answer quickly.
 READY = 'The calendar is in memory'
 

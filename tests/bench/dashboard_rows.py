@@ -9,7 +9,7 @@ from oslo_utils import uuidutils
 from sqlalchemy import orm
 
 from climate_core.db import sql, tables
-from climate_hosts.db import tables as host_tables
+from climate_hosts.db import hosts as host_tables
 from tests.bench import calendar
 
 UNIT, LEASE = tables.UNITS, tables.LEASES
@@ -45,7 +45,13 @@ def seed(url: str, count: int, project_id: str) -> str:
         session.execute(sa.update(UNIT).values(values))
         session.commit()
     with engine.begin() as connection:
-        names = (LEASE.name, RESERVATION.name, ALLOCATION.name, UNIT.name, host_tables.HOSTS.name)
+        names = (
+            LEASE.name,
+            RESERVATION.name,
+            ALLOCATION.name,
+            UNIT.name,
+            host_tables.HOSTS.table.name,
+        )
         connection.exec_driver_sql(f'ANALYZE TABLE {", ".join(names)}').all()
     engine.dispose()
     return str(pairs[0][0]['id'])

@@ -26,13 +26,12 @@ from typing import NamedTuple
 
 from climate_common.dates import from_microseconds
 from climate_core.calendar import calendar, windows
-from climate_core.calendar.model import Demand, QueuedRequest, Unit
+from climate_core.calendar.model import Demand, QueuedRequest, Timeline, Unit, entry_of
 from climate_core.calendar.search import (
     InsufficientCapacity,
+    JointSearch,
     Search,
-    choose_units_jointly,
 )
-from climate_core.calendar.timeline import Timeline, entry_of
 from climate_core.lease.allocations import Allocation
 
 SECOND, HOUR, DAY = 1, 3600, 24 * 3600
@@ -126,7 +125,7 @@ class Simulation:
     def _promise(self, request: Request, start: int) -> str:
         search = _search(request, start)
         try:
-            (found,) = choose_units_jointly([search], self._by_kind, self._dice)
+            (found,) = JointSearch([search], self._by_kind, self._dice).choose()
         except InsufficientCapacity:
             return 'refused'
         for pick in found:

@@ -19,7 +19,7 @@ from climate_hosts import lane_providers
 from climate_hosts.hosts import KIND
 from climate_hosts.plugins.capacity import CapacityPlugin, SizesPlugin
 from climate_hosts.plugins.host import HostPlugin
-from climate_hosts.power import transitions
+from climate_hosts.power import db as db_power
 from tests.conformance.lane_world import FLAVOR, Kind, LaneWorld
 from tests.support.fakes import cloud_server, flavors
 from tests.support.fakes import placement as fake_placement
@@ -334,8 +334,8 @@ def test_preempt_closes_and_shelves_and_the_next_start_wakes(world):
 def test_start_waits_for_a_host_that_is_not_awake(world):
     host = world.hosts.read()
     database = world.engine.database
-    database.write(transitions.start_sleep, host.id, datetime.timedelta(0))
-    database.write(transitions.start_sleep, world.hosts.ids[1], datetime.timedelta(0))
+    database.write(db_power.start_sleep, host.id, datetime.timedelta(0))
+    database.write(db_power.start_sleep, world.hosts.ids[1], datetime.timedelta(0))
     lease = world.lease()
     (name,) = world.hosts_of(lease)
     wait = world.wake_up(lease)
@@ -343,15 +343,15 @@ def test_start_waits_for_a_host_that_is_not_awake(world):
     assert wait.reason == f'Host {name} is being switched on.'
     assert world.kept() == {}
     for each in world.hosts.ids:
-        database.write(transitions.mark_asleep, each)
-        database.write(transitions.mark_waking, each)
-        database.write(transitions.mark_awake, each)
+        database.write(db_power.mark_asleep, each)
+        database.write(db_power.mark_waking, each)
+        database.write(db_power.mark_awake, each)
     assert world.wake_up(lease) is None
     assert set(world.kept()) == {name}
 
 
 def test_host_that_is_awake_is_promised_first(world):
     database = world.engine.database
-    database.write(transitions.start_sleep, world.hosts.ids[0], datetime.timedelta(0))
+    database.write(db_power.start_sleep, world.hosts.ids[0], datetime.timedelta(0))
     lease = world.lease()
     assert world.hosts_of(lease) == {world.hosts.read(1).hypervisor_hostname}

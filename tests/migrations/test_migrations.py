@@ -14,8 +14,8 @@ from climate_core import conf as config
 from climate_core.cmd import manage, status
 from climate_core.db import migration, tables
 from climate_core.db.engine import Database
-from climate_hosts.db import tables as host_tables
-from climate_networks import tables as network_tables
+from climate_hosts.db import hosts as host_tables
+from climate_networks.db import SEGMENTS
 
 #: The migrations of a later release: one of each phase.
 EXPANDED, CONTRACTED = '0002_after_0001', '0003'
@@ -104,8 +104,8 @@ def test_case_distinguishes_names(conf: cfg.ConfigOpts) -> None:
     with Database(conf).engine.begin() as connection:
         for table in (
             host_tables.HOST_POOLS,
-            host_tables.HOST_PROPERTIES,
-            network_tables.NETWORK_SEGMENT_PROPERTIES,
+            host_tables.HOSTS.properties,
+            SEGMENTS.properties,
         ):
             values = {'private': True} if 'private' in table.c else {'generation': 1}
             connection.execute(

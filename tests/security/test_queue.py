@@ -11,7 +11,7 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.calendar import calendar, search, windows
 from climate_core.calendar.model import Demand
-from climate_core.calendar.search import choose_units_jointly
+from climate_core.calendar.search import JointSearch
 from climate_core.cloud import servers
 from climate_core.db import leases
 from climate_core.lease.model import Lease, Reservation
@@ -277,12 +277,13 @@ def test_leases_above_the_limits_are_searched_once(
             raise exceptions.LimitExceeded('Too much.')
         return grant(lease)
 
-    def search(*args: Any) -> Any:
-        searches.append(args)
-        return choose_units_jointly(*args)
+    class Counted(JointSearch):
+        def choose(self) -> Any:
+            searches.append(self)
+            return super().choose()
 
     monkeypatch.setattr(hotel.world.operations.queue, 'grant', limited)
-    monkeypatch.setattr(windows, 'choose_units_jointly', search)
+    monkeypatch.setattr(windows, 'JointSearch', Counted)
     hotel.poll()
     assert hotel.status(mine, ids[-1], other) == ['WAITING', 'WAITING', 'PENDING']
     assert len(searches) == 51

@@ -10,7 +10,7 @@ from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease.model import Lease
 from tests.support.created import get_id
-from tests.support.fakes import cinder, flavors, neutron, nova
+from tests.support.fakes import cinder, flavors, hypervisors, neutron, nova
 from tests.support.fakes.fixtures import fake, stacks
 from tests.unit.plugins.leased import Leased
 
@@ -30,6 +30,7 @@ def cloud(stacks: Any) -> Iterator[Leased]:
     stacks.state.user('root', 'secret', 'demo', ['admin', 'manager', 'member', 'reader'])
     stacks.state.user('eve', 'secret', 'demo', ['member', 'reader'])
     flavors.add(stacks.state, id='small')
+    hypervisors.add(stacks.state, 'cn1')
     yield made
     made.database.dispose()
 

@@ -8,7 +8,7 @@ from oslo_config import cfg
 
 from climate_core.db import tables
 from climate_core.db.engine import Database
-from climate_hosts.db import tables as host_tables
+from climate_hosts.db import hosts as host_tables
 from climate_hosts.power.drivers import PowerDriver, PowerError
 from tests.support.fakes import hypervisors
 from tests.support.fakes.state import State

@@ -10,8 +10,8 @@ import sqlalchemy as sa
 from oslo_config import cfg
 
 from climate_core.db.engine import Database
-from climate_hosts.db import tables as host_tables
-from climate_hosts.power import transitions
+from climate_hosts.db import hosts as host_tables
+from climate_hosts.power import db as db_power
 from tests.functional.api import world
 from tests.functional.api.gabbi_files import HERE, run_file
 from tests.support import hosts
@@ -107,7 +107,7 @@ def test_host_is_kept_on_and_shows_its_power(application: Any, database: Databas
     assert ask(application, 'PUT', '/v1/os-hosts/1', {'extra_one': '1'})['host']['kept_on'] is True
     changed = ask(application, 'PUT', '/v1/os-hosts/1', {'values': {'kept_on': 'False'}})['host']
     assert changed['kept_on'] is False
-    database.write(transitions.start_sleep, 1, datetime.timedelta(0))
+    database.write(db_power.start_sleep, 1, datetime.timedelta(0))
     assert ask(application, 'GET', '/v1/os-hosts/1')['host']['power'] == 'falling_asleep'
     refused = ask(application, 'DELETE', '/v1/os-hosts/1', None, 409)
     assert refused['error_name'] == 'host.changing'

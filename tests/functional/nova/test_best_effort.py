@@ -15,7 +15,6 @@ from climate_core.db import calendar
 from climate_core.db import usage as db_usage
 from climate_core.delivery import usage
 from climate_hosts.db import hosts as db
-from climate_hosts.db import tables as host_tables
 from climate_hosts.operations import evacuation, shared_hosts
 from climate_hosts.operations.shared_hosts import SharedHostReturner
 from climate_hosts.watch.refresh import HostRefresher
@@ -198,7 +197,7 @@ class TestBestEffort(BestEffortTest):
         steps = self.world.operations.host_evacuation
         self.world.database.write(shared_hosts.release_from_lease, host.id, lease.id)
         with pytest.raises(exceptions.Transient):
-            evacuation.grant(steps.queue, self.world.lease(lease.id), [host.id])
+            steps.grant(self.world.lease(lease.id), [host.id])
         assert self.world.lease(lease.id).status == 'IN_PROGRESS'
         self.assert_given_back()
 
@@ -279,9 +278,7 @@ class TestTwoShared(BestEffortTest):
         lease = self.ask()
         assert self.host('host1').emptied_for == lease.id
         with self.world.database.writer() as session:
-            row = sa.update(host_tables.HOSTS).where(
-                host_tables.HOSTS.c.hypervisor_hostname == 'host1'
-            )
+            row = sa.update(db.HOSTS.table).where(db.HOSTS.table.c.hypervisor_hostname == 'host1')
             session.execute(row.values(provider_id=str(uuid.uuid4())))
         self.world.run_until_idle()
         # Whose host it was is none of its user's business.

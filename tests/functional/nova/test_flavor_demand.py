@@ -9,7 +9,7 @@ from climate_core import exceptions
 from climate_core.cloud.placement import PLACEMENT
 from climate_core.plugins import flavor_demand
 from climate_core.plugins.pool_capacity import CommonHostCapacity
-from climate_hosts import placement, private_flavors
+from climate_hosts import nova, placement
 from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.watch.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
@@ -109,9 +109,7 @@ class TestFlavorsWithinStacks(HostLeasesTest):
     def test_private_flavor_is_known_by_its_name_and_by_its_id(self):
         """The preview of a stack names it as the template does."""
         conn, name = self.cloud.service(), 'private'
-        private_flavors.create_private(
-            conn, private_flavors.PrivateFlavor(name, 2, 512, 1), {}, ()
-        )
+        nova.create_private_flavor(conn, nova.PrivateFlavor(name, 2, 512, 1), {}, ())
         listed = self.admin_api.api_get('/flavors/detail').body['flavors']
         assert name not in {each['id'] for each in listed}
         wanted = {'flavorRef': name, 'block_device_mapping_v2': []}

@@ -10,7 +10,7 @@ from nova.tests.functional.api import client
 from climate_common import lanes
 from climate_core import exceptions
 from climate_core.lease import views
-from climate_hosts import private_flavors
+from climate_hosts import nova
 from climate_hosts.plugins.capacity import SizesPlugin
 from climate_hosts.watch import repair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
@@ -91,8 +91,8 @@ class TestLeasesBySizes(SizesTest):
     def test_flavor_without_a_reservation_is_found_and_deleted(self):
         lease = self.settled(self.lease_hosts(**SIZES))
         conn, gone = self.cloud.service(), '7b1f3c1e-58f6-4a3b-9d51-0d1c70a6c1aa'
-        private_flavors.create_private(
-            conn, private_flavors.PrivateFlavor(gone, 1, 512, 1), {lanes.EXTRA_SPEC: gone}, ()
+        nova.create_private_flavor(
+            conn, nova.PrivateFlavor(gone, 1, 512, 1), {lanes.EXTRA_SPEC: gone}, ()
         )
         (told,) = repair.repair_flavors(self.world.database, conn, False)
         assert (told.what, told.done) == (f'flavor {gone}', False)
@@ -116,7 +116,7 @@ class TestLeasesBySizes(SizesTest):
         lease = self.lease_hosts('2026-12-01 13:00', **SIZES)
         (reservation,) = lease.reservations
         self.world.run_until_idle(minutes=59)
-        private_flavors.delete(self.cloud.service(), reservation.id)
+        nova.delete_flavor(self.cloud.service(), reservation.id)
         assert self.settled(lease, minutes=1).status == 'ACTIVE'
         assert self.host_of(self.boot(flavorRef=reservation.id)) == 'host1'
 

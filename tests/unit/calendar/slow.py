@@ -4,8 +4,7 @@
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
-from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.timeline import Entry, Timeline, total_amounts
+from climate_core.calendar.model import Demand, Entry, Timeline, Unit, total_amounts
 from climate_core.lease.allocations import Allocation
 
 Piece = Mapping[str, int] | None

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.calendar import calendar as calendar_module
 from climate_core.calendar import transaction
 from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import Demand
+from climate_core.calendar.search import JointSearch
 from climate_core.db import calendar as db_calendar
 from climate_core.lease.allocations import Allocation
 from tests.unit.calendar.hall import Hall, demand, shares
@@ -81,15 +81,15 @@ def test_who_loses_races_draws_from_more_units(
     hall: Hall, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hall.units()
-    guard, find = db_calendar.guard_units, calendar_module.choose_units_jointly
+    guard, find = db_calendar.guard_units, JointSearch.choose
     wins, scattered = [False, False, True, True], []
     monkeypatch.setattr(db_calendar, 'guard_units', lambda *args: wins.pop(0) and guard(*args))
 
-    def seen(searches: Any, *args: Any) -> Any:
-        scattered.append(searches[0].scatter)
-        return find(searches, *args)
+    def seen(search: JointSearch) -> Any:
+        scattered.append(search.searches[0].scatter)
+        return find(search)
 
-    monkeypatch.setattr(calendar_module, 'choose_units_jointly', seen)
+    monkeypatch.setattr(JointSearch, 'choose', seen)
     hall.book(demand())
     hall.book(demand(), start=1, end=2)
     assert scattered == [0, 1, 2, 0]
@@ -140,7 +140,7 @@ def test_guard_and_key_each_prevent_promises_of_the_same(
 
 def _while_searching(monkeypatch: pytest.MonkeyPatch, between: list[Callable[[], Any]]) -> None:
     """Have something done once between a search and what is written of it."""
-    choose = calendar_module.choose_units_jointly
+    choose = JointSearch.choose
 
     def find(*args: Any) -> Any:
         found = choose(*args)
@@ -148,7 +148,7 @@ def _while_searching(monkeypatch: pytest.MonkeyPatch, between: list[Callable[[],
             between.pop()()
         return found
 
-    monkeypatch.setattr(calendar_module, 'choose_units_jointly', find)
+    monkeypatch.setattr(JointSearch, 'choose', find)
 
 
 @pytest.mark.parametrize('database', ['mariadb', 'postgresql'])

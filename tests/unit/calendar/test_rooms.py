@@ -7,8 +7,7 @@ import random
 import pytest
 
 from climate_core.calendar import search as calendar_search
-from climate_core.calendar.model import Order
-from climate_core.calendar.timeline import entry_of
+from climate_core.calendar.model import Order, entry_of
 from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, own_unit, search, timeline
 
 
@@ -32,7 +31,8 @@ def test_rooms_yields_units_best_first(wanted, more, timelines, units) -> None:
 
 
 def test_shifted_search_keeps_its_length() -> None:
-    later = calendar_search.shift_search(search(demand()), 7)
+    joint = calendar_search.JointSearch([search(demand())], {}, random.Random(0))
+    (later,) = joint.delayed(7).searches
     assert (later.start, later.end, later.length) == (17, 27, 10)
 
 

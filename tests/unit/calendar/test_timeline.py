@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from climate_common.dates import FOREVER, NEVER
-from climate_core.calendar.model import Unit
-from climate_core.calendar.timeline import Entry, Timeline
+from climate_core.calendar.model import Entry, Timeline, Unit
 
 SMALL = {'vcpus': 2, 'memory_mb': 1}
 

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.calendar import search as calendar_search
-from climate_core.calendar.model import Demand, Order, Unit
+from climate_core.calendar.model import Demand, Order, Timeline, Unit
 from climate_core.calendar.search import (
     InsufficientCapacity,
-    choose_units_jointly,
+    JointSearch,
 )
-from climate_core.calendar.timeline import Timeline
 from tests.unit.calendar import drawn, slow
 from tests.unit.calendar.units import VCPU, demand, own_unit, search, timeline
 
@@ -26,7 +25,7 @@ def test_demands_of_a_request_do_not_take_the_same(
 ) -> None:
     searches = [search(each, *period) for each in wanted]
     try:
-        found = choose_units_jointly(searches, {'host': timelines}, rng)
+        found = JointSearch(searches, {'host': timelines}, rng).choose()
     except InsufficientCapacity:
         return
     for each, picks in zip(wanted, found, strict=True):
@@ -39,10 +38,10 @@ def test_demand_that_has_few_units_to_choose_from_comes_first() -> None:
     small, large = timeline(1, capacity={'vcpus': 1}), timeline(2, capacity={'vcpus': 4})
     any_unit = demand(order=Order.SPREAD, piece=VCPU)
     searches = [search(any_unit), search(demand(piece={'vcpus': 4}))]
-    found = choose_units_jointly(searches, {'host': [small, large]}, random.Random(0))
+    found = JointSearch(searches, {'host': [small, large]}, random.Random(0)).choose()
     assert [[pick.unit_id for pick in picks] for picks in found] == [[1], [2]]
     with pytest.raises(InsufficientCapacity) as missing:
-        choose_units_jointly([*searches, searches[0]], {'host': [small, large]}, random.Random(0))
+        JointSearch([*searches, searches[0]], {'host': [small, large]}, random.Random(0)).choose()
     assert missing.value.index == 1
 
 
@@ -54,7 +53,7 @@ def test_demand_takes_last_what_another_one_can_have() -> None:
         search(demand(2, matches=lambda unit: unit.id < 4)),
         search(demand(2, matches=lambda unit: unit.id > 1)),
     ]
-    first, second = choose_units_jointly(searches, {'host': timelines}, random.Random(0))
+    first, second = JointSearch(searches, {'host': timelines}, random.Random(0)).choose()
     assert (first[0].unit_id, second[-1].unit_id) == (1, 4)
 
 
@@ -70,7 +69,7 @@ def test_many_demands_look_at_each_unit_a_few_times(units: int, tries: int) -> N
     timelines = [timeline(number) for number in range(units)]
     searches = [search(demand(matches=matches)) for _ in range(40)]
     try:
-        choose_units_jointly(searches, {'host': timelines}, random.Random(0))
+        JointSearch(searches, {'host': timelines}, random.Random(0)).choose()
         assert tries == 1
     except InsufficientCapacity:
         assert tries > 1
@@ -87,9 +86,9 @@ def test_own_unit_that_another_demand_needs(keep: bool) -> None:
     ]
     if keep:
         with pytest.raises(InsufficientCapacity):
-            choose_units_jointly(searches, {'host': timelines}, random.Random(0))
+            JointSearch(searches, {'host': timelines}, random.Random(0)).choose()
     else:
-        found = choose_units_jointly(searches, {'host': timelines}, random.Random(0))
+        found = JointSearch(searches, {'host': timelines}, random.Random(0)).choose()
         assert [[pick.unit_id for pick in picks] for picks in found] == [[2], [1]]
 
 
@@ -104,7 +103,7 @@ def test_whole_units_for_two_demands_are_found_if_there_are_any(
 ) -> None:
     searches = [search(each, *period) for each in wanted]
     try:
-        choose_units_jointly(searches, {'host': timelines}, rng)
+        JointSearch(searches, {'host': timelines}, rng).choose()
         found = True
     except InsufficientCapacity:
         found = False

@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.calendar import windows
-from climate_core.calendar.model import Demand, Unit
-from climate_core.calendar.search import Search
-from climate_core.calendar.timeline import Entry, Timeline
+from climate_core.calendar.model import Demand, Entry, Timeline, Unit
+from climate_core.calendar.search import JointSearch, Search
 from tests.unit.calendar import drawn, slow
 
 #: Nothing changes after the last promise.
@@ -22,7 +21,9 @@ def seen(searches: list[Search], timelines: list[Timeline], looks: int = 1000) -
     room, found = False, []
     left = windows.SearchBudget(looks)
     changes = dict(
-        windows.capacity_changes(searches, {'host': timelines}, LATEST, random.Random(0), left)
+        windows.capacity_changes(
+            JointSearch(searches, {'host': timelines}, random.Random(0)), LATEST, left
+        )
     )
     for delay in range(LATEST + 1):
         room = changes.get(delay, room)

@@ -15,7 +15,6 @@ from climate_core.db import sql, tables, timeline
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_hosts.db import hosts
-from climate_hosts.db import tables as host_tables
 from climate_hosts.nodes import Node
 from tests.support.hosts import START, promise
 from tests.support.plans import plans
@@ -97,7 +96,7 @@ def test_units_are_told_apart_by_properties_that_users_may_see(any_world: World)
         assert sorted(map(repr, told)) == sorted(map(repr, values))
         assert {text for _, text in pairs} == {None}
     with world.database.writer() as session:
-        sql.insert(session, host_tables.HOST_PROPERTIES, [{'name': 'gpu.model', 'private': True}])
+        sql.insert(session, hosts.HOSTS.properties, [{'name': 'gpu.model', 'private': True}])
     (unit,), _ = read(world, properties=['gpu.model'])
     assert (unit.properties, unit.number) == ((None,), len(values))
     assert len(read(world, properties=['gpu.model'], private=True)[0]) == len(values)

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from climate_core.db.engine import Database, signal
 from climate_core.delivery import usage
-from climate_hosts.db import tables as host_tables
+from climate_hosts.db import hosts as host_tables
 from climate_hosts.metrics import HostMetrics
 from climate_hosts.power import db, states
 from tests.support.databases import ENGINES, mariadb, new_database, postgresql

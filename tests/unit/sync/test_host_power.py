@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from climate_core.cloud import volumes
 from climate_core.db import tables
 from climate_hosts.db import hosts as db
-from climate_hosts.power import transitions
+from climate_hosts.power import db as db_power
 from tests.support.hosts import promise
 from tests.support.leases import NOON
 from tests.unit.sync.sleepers import ASLEEP, FALLING, MINUTE, WAKING, node
@@ -56,7 +56,7 @@ def test_host_is_put_to_sleep_once_in_a_cycle(one):
     one.conf.set_override('min_cycle', 4 * 60 * 60, group='power')
     one.worker = one.manager()
     one.sleep()
-    one.database.write(transitions.mark_waking, one.ids[0])
+    one.database.write(db_power.mark_waking, one.ids[0])
     one.poll(2)
     assert (one.state(), one.sleeps()) == (None, [('cn1', NOON, NOON)])
     # The usual cycle is over, and its own is not.
@@ -99,8 +99,8 @@ def test_host_with_volumes_by_another_name_is_not_switched_off(one, monkeypatch,
 def test_host_that_is_promised_meanwhile_stays_awake(one):
     promise(one.database, one.ids[0], NOON + 30 * MINUTE)
     idle = datetime.timedelta(hours=1)
-    assert not one.database.write(transitions.start_sleep, one.ids[0], idle)
-    assert one.database.write(transitions.start_sleep, one.ids[0], 29 * MINUTE)
+    assert not one.database.write(db_power.start_sleep, one.ids[0], idle)
+    assert one.database.write(db_power.start_sleep, one.ids[0], 29 * MINUTE)
 
 
 def test_promise_by_what_was_known_before_is_refused(one):
@@ -122,7 +122,7 @@ def test_host_that_an_operator_disabled_in_nova_is_left_alone(one, reason):
     one.poll(2)
     assert one.told() == []
     # The same when it happens meanwhile.
-    assert one.database.write(transitions.start_sleep, one.ids[0], MINUTE)
+    assert one.database.write(db_power.start_sleep, one.ids[0], MINUTE)
     one.poll(2)
     assert (one.state(), one.machines.switched) == (None, [])
     assert (one.service(), one.is_held()) == (('disabled', reason), False)
@@ -140,7 +140,7 @@ def test_host_that_an_operator_disabled_while_it_was_switched_off_is_switched_on
 
 
 def test_host_that_lost_its_driver_while_it_falls_asleep_is_used_again(one):
-    assert one.database.write(transitions.start_sleep, one.ids[0], MINUTE)
+    assert one.database.write(db_power.start_sleep, one.ids[0], MINUTE)
     one.machines.unknown.add('cn1')
     one.poll(2)
     assert (one.state(), one.machines.switched) == (None, [])
@@ -158,7 +158,7 @@ def test_host_that_lost_its_driver_while_it_slept_is_used_when_it_comes(one):
 def test_nova_compute_that_an_operator_disabled_meanwhile_stays_so(one):
     one.sleep()
     one.disable('a new disk')
-    one.database.write(transitions.mark_waking, one.ids[0])
+    one.database.write(db_power.mark_waking, one.ids[0])
     one.poll(2)
     assert (one.state(), one.service()) == (None, ('disabled', 'a new disk'))
 
@@ -192,7 +192,7 @@ def test_operator_has_a_host_woken(one):
 
 def test_host_is_put_to_sleep_once_in_a_while(one):
     one.sleep()
-    one.database.write(transitions.mark_waking, one.ids[0])
+    one.database.write(db_power.mark_waking, one.ids[0])
     one.poll(1)
     one.later(119)
     one.poll()
@@ -224,7 +224,7 @@ def test_host_with_a_server_is_left_alone(one):
     one.poll(3)
     assert (one.state(), one.told()) == (None, [])
     # One may come when that it is put to sleep is written already.
-    assert one.database.write(transitions.start_sleep, one.ids[0], MINUTE)
+    assert one.database.write(db_power.start_sleep, one.ids[0], MINUTE)
     one.poll()
     assert (one.state(), one.machines.switched, one.service()) == (None, [], ('enabled', None))
 

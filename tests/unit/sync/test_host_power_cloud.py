@@ -9,8 +9,9 @@ import sqlalchemy as sa
 from climate_core import exceptions
 from climate_hosts import lane_providers, nova, placement
 from climate_hosts.conf import power as conf_group
-from climate_hosts.db import tables as host_tables
-from climate_hosts.power import states, transitions
+from climate_hosts.db import hosts as host_tables
+from climate_hosts.power import db as db_power
+from climate_hosts.power import states
 from climate_hosts.power.states import PowerState
 from climate_hosts.power.worker import HostPower
 from climate_hosts.watch.refresh import HostRefresher
@@ -110,7 +111,7 @@ def test_host_with_a_server_is_not_switched_off(one):
     one.poll(3)
     assert (one.state(), one.told(), one.machines.switched) == (None, [], [])
     # What proves that it is empty is Placement, and not what was read before.
-    assert one.database.write(transitions.start_sleep, one.hosts.ids[0], MINUTE)
+    assert one.database.write(db_power.start_sleep, one.hosts.ids[0], MINUTE)
     one.poll()
     assert (one.state(), one.machines.switched) == (None, [])
     assert one.consumers() == [claim[1]]
@@ -161,13 +162,13 @@ def test_host_that_placement_does_not_have_is_not_ready(one):
 
     def provider(uuid):
         with one.database.writer() as session:
-            host = host_tables.HOSTS.c
-            query = sa.update(host_tables.HOSTS).where(host.unit_id == one.hosts.ids[0])
+            host = host_tables.HOSTS.table.c
+            query = sa.update(host_tables.HOSTS.table).where(host.unit_id == one.hosts.ids[0])
             session.execute(query.values(provider_id=uuid))
 
     one.sleep()
     known = one.hosts.read().provider_id
-    assert one.database.write(transitions.mark_waking, one.hosts.ids[0])
+    assert one.database.write(db_power.mark_waking, one.hosts.ids[0])
     provider('00000000-0000-4000-8000-00000000000a')
     one.poll(2)
     hypervisor = one.hosts.state.hypervisors[known]

@@ -6,7 +6,7 @@ import pytest
 from climate_core import exceptions
 from climate_core.cloud import servers
 from climate_hosts import hosts, placement
-from climate_hosts.power import transitions
+from climate_hosts.power import db as db_power
 from climate_hosts.power.drivers import PowerError
 from tests.support.hosts import promise
 from tests.support.leases import NOON
@@ -16,7 +16,7 @@ from tests.unit.sync.sleepers import ASLEEP, FALLING, MINUTE, WAKING
 def test_host_that_does_not_wake_fails(one):
     one.sleep()
     one.machines.dead.add('cn1')
-    one.database.write(transitions.mark_waking, one.ids[0])
+    one.database.write(db_power.mark_waking, one.ids[0])
     one.later(6)
     one.poll()
     assert (one.read().failed, one.failures) == (False, 0)
@@ -66,7 +66,7 @@ def test_host_that_is_never_off_is_woken(one):
 @pytest.mark.parametrize('what', ['silent', 'unknown'])
 def test_host_that_wakes_and_cannot_be_asked_fails(one, what):
     one.sleep()
-    one.database.write(transitions.mark_waking, one.ids[0])
+    one.database.write(db_power.mark_waking, one.ids[0])
     getattr(one.machines, what).add('cn1')
     one.poll()
     assert not one.read().failed
@@ -77,7 +77,7 @@ def test_host_that_wakes_and_cannot_be_asked_fails(one, what):
 
 def test_host_that_is_awake_at_the_last_moment_has_not_failed(one):
     one.sleep()
-    one.database.write(transitions.mark_waking, one.ids[0])
+    one.database.write(db_power.mark_waking, one.ids[0])
     one.machines.switch_on('cn1')
     one.later(7)
     one.poll()
@@ -99,7 +99,7 @@ def test_host_wakes_while_it_is_not_known_which_may_sleep(one, monkeypatch):
 @pytest.mark.parametrize('left', [{'host': 'cn1', 'status': 'UNKNOWN'}, None])
 def test_host_whose_nova_compute_is_not_known_is_woken_after_a_while(one, monkeypatch, left):
     """Its cell is down, or it was deleted."""
-    assert one.database.write(transitions.start_sleep, one.ids[0], MINUTE)
+    assert one.database.write(db_power.start_sleep, one.ids[0], MINUTE)
     services = one.records.services
 
     def partial():
@@ -153,7 +153,7 @@ def test_no_host_is_put_to_sleep_while_nova_does_not_answer(one, monkeypatch):
 
 
 def test_host_that_falls_asleep_is_not_switched_off_while_nova_does_not_answer(one, monkeypatch):
-    assert one.database.write(transitions.start_sleep, one.ids[0], MINUTE)
+    assert one.database.write(db_power.start_sleep, one.ids[0], MINUTE)
     answer = no_nova(monkeypatch)
     one.poll(3)
     assert (one.state(), one.machines.switched) == (FALLING, [])

@@ -13,7 +13,7 @@ from climate_core.db.engine import TransactionRejected
 from climate_hosts.db import host_reservations
 from climate_hosts.metrics import HostMetrics
 from climate_hosts.plugins.host import HostPlugin
-from climate_hosts.power import transitions
+from climate_hosts.power import db as db_power
 from climate_hosts.watch.failures import HostWatch
 from tests.support.fakes import hypervisors, leases
 from tests.support.hosts import promise
@@ -208,12 +208,12 @@ class TestHostsThatSleep:
 
     @pytest.fixture(autouse=True)
     def _asleep(self, hosts):
-        hosts.database.write(transitions.start_sleep, hosts.ids[0], datetime.timedelta(0))
+        hosts.database.write(db_power.start_sleep, hosts.ids[0], datetime.timedelta(0))
         silence(hosts)
 
     def test_they_are_left_alone(self, hosts, watch):
         watch._leaves_sleeping = True
-        for step in (transitions.mark_asleep, transitions.mark_waking):
+        for step in (db_power.mark_asleep, db_power.mark_waking):
             watch.watch()
             assert hosts.read().available
             hosts.database.write(step, hosts.ids[0])
@@ -229,9 +229,9 @@ class TestHostsThatSleep:
     def test_one_that_does_not_wake_is_replaced(self, hosts, watch):
         watch._leaves_sleeping = True
         lease = promise(hosts.database, hosts.ids[0])
-        hosts.database.write(transitions.mark_asleep, hosts.ids[0])
-        hosts.database.write(transitions.mark_waking, hosts.ids[0])
-        hosts.database.write(transitions.mark_wake_failed, hosts.ids[0], 'It was switched on.')
+        hosts.database.write(db_power.mark_asleep, hosts.ids[0])
+        hosts.database.write(db_power.mark_waking, hosts.ids[0])
+        hosts.database.write(db_power.mark_wake_failed, hosts.ids[0], 'It was switched on.')
         watch.watch()
         found = hosts.database.read(db_leases.get, lease.id)
         (mine,) = found.reservations[0].allocations
@@ -240,7 +240,7 @@ class TestHostsThatSleep:
         hosts.hypervisor().update(state='up')
         watch.watch()
         assert hosts.read().failed
-        hosts.database.write(transitions.mark_awake, hosts.ids[0])
+        hosts.database.write(db_power.mark_awake, hosts.ids[0])
         watch.watch()
         assert hosts.read().available
 
