@@ -35,7 +35,7 @@ from climate_core.calendar.transaction import CalendarTransaction, Index
 from climate_core.concurrency import SearchBudget
 from climate_core.db import calendar
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 from climate_core.threads import Worker
 
 LOG = log.getLogger(__name__)

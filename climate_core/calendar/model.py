@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from climate_common.dates import FOREVER, NEVER
 from climate_core import exceptions
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple, Self, TypeVar
 from climate_common.dates import delta_to_microseconds, to_microseconds
 from climate_core.calendar.model import Demand, Order, Timeline, entry_of
 from climate_core.concurrency import check_deadline
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 
 T = TypeVar('T')
 

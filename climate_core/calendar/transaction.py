@@ -28,7 +28,7 @@ from climate_core.calendar.search import Timelines
 from climate_core.db import calendar, sql
 from climate_core.db.calendar import COMMIT_DELAY
 from climate_core.db.engine import Database, Stale, after_commit
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 
 #: Only its own lease changes an allocation that starts within this number of microseconds.
 _SOON = 60_000_000

@@ -27,7 +27,7 @@ from climate_core.calendar.search import (
     searches_for,
 )
 from climate_core.concurrency import SearchBudget
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 
 
 def capacity_changes(

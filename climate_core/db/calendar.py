@@ -21,7 +21,7 @@ from climate_core.db import sql, tables
 from climate_core.db.engine import signal
 from climate_core.db.sql import microseconds
 from climate_core.db.tables import ALLOCATIONS, LEASES, RESERVATIONS, UNITS
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 
 #: The signal of a transaction that may have freed capacity.
 FREED = 'calendar.freed'

@@ -15,11 +15,11 @@ from climate_core.db import calendar, events, sql, tables
 from climate_core.db.leases import SHORT_PARAMS, is_held
 from climate_core.db.tables import LEASES, RESERVATIONS
 from climate_core.lease import model, states
-from climate_core.lease.allocations import Allocation
 from climate_core.lease.model import (
     PARTS,
     PREPARE,
     UNMADE,
+    Allocation,
 )
 
 _L, _R = states.LeaseStatus, states.ReservationStatus
@@ -35,7 +35,7 @@ class Preemptible:
     runs: bool
     start: datetime.datetime
     end: datetime.datetime
-    promises: list[Allocation]
+    allocations: list[Allocation]
 
     def overlaps(self, start: datetime.datetime, end: datetime.datetime) -> bool:
         """Return whether it overlaps another lease in time."""
@@ -88,8 +88,8 @@ def find_preemptible(
         lease_of[reservation_id] = lease_id
     for each in calendar.allocations_of_reservations(session, lease_of) if lease_of else ():
         if not each.released:
-            found[lease_of[each.reservation_id]].promises.append(each)
-    return {lease_id: each for lease_id, each in found.items() if each.promises}
+            found[lease_of[each.reservation_id]].allocations.append(each)
+    return {lease_id: each for lease_id, each in found.items() if each.allocations}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

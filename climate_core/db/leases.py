@@ -20,7 +20,7 @@ from climate_core.lease.model import (
     HOST_KIND,
     PREEMPT,
     REPORTED,
-    Allocation,
+    AllocatedUnit,
     Event,
     Lease,
     Reservation,
@@ -218,9 +218,9 @@ def attach_allocations(
 
 def find_allocations(
     session: orm.Session, reservation_ids: Sequence[str]
-) -> Mapping[tuple[str, bool], Sequence[Allocation]]:
+) -> Mapping[tuple[str, bool], Sequence[AllocatedUnit]]:
     """Read the allocations of reservations, by their ids and whether they were released."""
-    found: dict[tuple[str, bool], list[Allocation]] = defaultdict(list)
+    found: dict[tuple[str, bool], list[AllocatedUnit]] = defaultdict(list)
     every: sa.FromClause = ALLOCATIONS
     for units in packages.find_unit_tables().values():
         every = every.outerjoin(units.table, ALLOCATIONS.c.unit_id == units.table.c.unit_id)
@@ -233,7 +233,7 @@ def find_allocations(
     for row in session.execute(query).mappings():
         values = {column.name: row[column.name] for column in _ALLOCATION_COLUMNS}
         key = row['reservation_id'], bool(row['released'])
-        found[key].append(Allocation(**values, unit=_unit(row)))
+        found[key].append(AllocatedUnit(**values, unit=_unit(row)))
     return found
 
 
@@ -247,7 +247,7 @@ def _unit(row: sa.RowMapping) -> dict[str, Any]:
 
 
 def _with_allocations(
-    reservation: Reservation, found: Mapping[tuple[str, bool], Sequence[Allocation]]
+    reservation: Reservation, found: Mapping[tuple[str, bool], Sequence[AllocatedUnit]]
 ) -> Reservation:
     """Return a reservation with its allocations, and with what was released."""
     return dataclasses.replace(

@@ -8,7 +8,7 @@ All times are timezone-aware UTC with microseconds. The statuses are the ones of
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from oslo_utils import uuidutils
 
@@ -53,9 +53,33 @@ UNKNOWN: Final = 'unknown'
 ResourceKey = tuple[str, str]
 
 
+class Allocation(NamedTuple):
+    """Pieces of one unit that the calendar allocates to a reservation for a time.
+
+    The calendar reads, chooses and writes it. The times are numbers
+    (:mod:`climate_common.dates`). They include the time that cleans the unit.
+
+    :param lane: the place among the concurrent allocations, from 0 on
+    :param piece: the amounts of one piece; None: the piece is the whole unit
+    :param unit_generation: that of the unit when it was written, which no two allocations of a
+        unit share; 0: it is not written yet
+    :param released: it was released while the lease was running
+    """
+
+    unit_id: int
+    reservation_id: str
+    start: int
+    end: int
+    lane: int = 0
+    pieces: int = 1
+    piece: Mapping[str, int] | None = None
+    unit_generation: int = 0
+    released: bool | None = None
+
+
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Allocation:
-    """A part of a unit that the calendar allocates to a reservation.
+class AllocatedUnit:
+    """A part of a unit that is allocated to a reservation, as its plugin and users see it.
 
     :param pieces: the number of pieces of the unit; 1 of a whole unit
     :param lane: the place among the allocations of the same time
@@ -106,8 +130,8 @@ class Reservation:
     parent_id: str | None = None
     progress: Mapping[str, Any] | None = None
     unit_kind: str | None = None
-    allocations: tuple[Allocation, ...] = ()
-    released: tuple[Allocation, ...] = ()
+    allocations: tuple[AllocatedUnit, ...] = ()
+    released: tuple[AllocatedUnit, ...] = ()
     given_up: bool = False
 
     @property

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from climate_common import dates, lease_fields, resource_types
 from climate_core import packages, webhooks
 from climate_core.lease import model, states
-from climate_core.lease.model import Allocation, Event, Lease
+from climate_core.lease.model import AllocatedUnit, Event, Lease
 from climate_core.lease.transitions import get_handler
 
 #: What a manager returns to an API that creates a lease: the lease as the API shows it; or only
@@ -69,7 +69,7 @@ class ReservationSummary(NamedTuple):
     updated_at: Time | None
     progress: Mapping[str, Any] | None
     unit_kind: str | None
-    allocations: Sequence[Allocation] = ()
+    allocations: Sequence[AllocatedUnit] = ()
 
     @property
     def live(self) -> bool:

@@ -75,10 +75,10 @@ def allocate(
     check_count(demands)
     period = remaining_period(lease, now)
     added = services.calendar.allocate(transaction, demands, *period, forced_available, proposed)
-    allocations = defaultdict[str, list[model.Allocation]](list)
+    allocations = defaultdict[str, list[model.AllocatedUnit]](list)
     for allocation in sorted(added, key=attrgetter('unit_id')):
         allocations[allocation.reservation_id].append(
-            model.Allocation(
+            model.AllocatedUnit(
                 unit_id=allocation.unit_id,
                 start=from_microseconds(allocation.start),
                 end=from_microseconds(allocation.end),

@@ -173,7 +173,7 @@ class Preemption:
         if period[0] >= period[1]:
             return None
         allocations = {
-            key: each.promises for key, each in candidates.items() if each.overlaps(*period)
+            key: each.allocations for key, each in candidates.items() if each.overlaps(*period)
         }
         demands = allocation.read_demands(
             self.services.plugins, (item.reservation for item in draft.items)

@@ -25,9 +25,9 @@ from climate_core.db import leases, store
 from climate_core.db import usage as db_limits
 from climate_core.db.engine import TransactionRejected
 from climate_core.lease import changes, limits, model, resources, states
-from climate_core.lease.allocations import Allocation
 from climate_core.lease.events import start
 from climate_core.lease.history import user_cause
+from climate_core.lease.model import Allocation
 from climate_core.lease.request import RequestRules, prefix_field
 from climate_core.lease.transitions import Change
 from climate_core.operations.allocation import read_demands, remaining_period

@@ -17,7 +17,7 @@ from climate_core.plugins.base import CalendarBacked, PollAgain, ReservedResourc
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Allocation, Lease, Reservation
+    from climate_core.lease.model import AllocatedUnit, Lease, Reservation
 
 #: Seconds between two polls of what an earlier lease has left.
 POLL_SECONDS: Final = 1.0
@@ -117,7 +117,7 @@ class CalendarPlugin(CalendarBacked):
             )
 
     def _wait_for_unit(
-        self, lease: 'Lease', allocation: 'Allocation', told: str
+        self, lease: 'Lease', allocation: 'AllocatedUnit', told: str
     ) -> PollAgain | None:
         """Wait for a unit whose allocation starts later than the lease.
 

@@ -33,7 +33,7 @@ from climate_hosts.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Allocation, Lease, Reservation
+    from climate_core.lease.model import AllocatedUnit, Lease, Reservation
 
 #: The values of ``affinity`` that Blazar's clients send.
 _AFFINITIES: Final = {'None': None, 'True': True, 'False': False}
@@ -97,7 +97,7 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
         piece = {unit: size for unit, size in self._piece(params).items() if size}
         return FlavorFilter(conditions, params, piece)
 
-    def _slots(self, allocation: 'Allocation') -> int:
+    def _slots(self, allocation: 'AllocatedUnit') -> int:
         return allocation.pieces
 
 

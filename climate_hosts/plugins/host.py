@@ -12,7 +12,7 @@ from climate_hosts.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Allocation
+    from climate_core.lease.model import AllocatedUnit
 
 _NUMBER: Final = {'type': 'integer', 'minimum': 1, 'maximum': 10_000}
 
@@ -58,6 +58,6 @@ class HostPlugin(lane_plugin.LanePlugin):
     def _shape(self, params: Mapping[str, Any]) -> str | None:  # noqa: ARG002
         return None
 
-    def _slots(self, allocation: 'Allocation') -> int:  # noqa: ARG002
+    def _slots(self, allocation: 'AllocatedUnit') -> int:  # noqa: ARG002
         # What Nova's own resources allow comes first.
         return lane_providers.MAX_SLOTS

@@ -37,7 +37,7 @@ from climate_hosts.plugins import lane_options, server_drain
 if TYPE_CHECKING:
     from climate_core.cloud import connections
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Allocation, Lease, Reservation
+    from climate_core.lease.model import AllocatedUnit, Lease, Reservation
 
 #: Seconds until the next poll of servers that are being deleted.
 POLL_SECONDS: Final = calendar_plugin.POLL_SECONDS
@@ -112,7 +112,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         """Return the shape of the servers that may enter; None: any."""
 
     @abc.abstractmethod
-    def _slots(self, allocation: 'Allocation') -> int:
+    def _slots(self, allocation: 'AllocatedUnit') -> int:
         """Return the number of servers that may be in the lane of an allocation."""
 
     def reserve(
@@ -258,7 +258,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         self,
         conn: 'connections.Connection',
         reservation: 'Reservation',
-        allocation: 'Allocation',
+        allocation: 'AllocatedUnit',
         aggregates: Sequence[str],
     ) -> PollAgain | None:
         """Open a lane; two requests if it was prepared."""
@@ -364,7 +364,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         return self._demand(reservation.params).piece is None
 
     def _count_used(
-        self, reservation: 'Reservation', allocations: Sequence['Allocation']
+        self, reservation: 'Reservation', allocations: Sequence['AllocatedUnit']
     ) -> dict[int, int]:
         """Return the number of pieces of units in use; one request for each, or for the pools."""
         ids = [allocation.unit['provider_id'] for allocation in allocations]
@@ -469,12 +469,12 @@ def choose_retained(
     return left
 
 
-def lane_of(allocation: 'Allocation') -> str:
+def lane_of(allocation: 'AllocatedUnit') -> str:
     """Return the id of the lane by which servers of an allocation enter."""
     return str(allocation.unit['lane_ids'][allocation.lane])
 
 
-def _name(allocation: 'Allocation') -> str:
+def _name(allocation: 'AllocatedUnit') -> str:
     return str(allocation.unit['hypervisor_hostname'])
 
 
@@ -483,7 +483,7 @@ def _join(names: Sequence[str]) -> str:
     return ', '.join(sorted(names)[:_MAX_NAMED]) + (f' and {more} more' if more > 0 else '')
 
 
-def _wait_for_power(allocation: 'Allocation') -> PollAgain | None:
+def _wait_for_power(allocation: 'AllocatedUnit') -> PollAgain | None:
     """PollAgain until a host is on."""
     if allocation.unit.get('power') is None:
         return None

@@ -33,7 +33,7 @@ from climate_networks.units import FLOATING_IP_KIND
 if TYPE_CHECKING:
     from climate_core.cloud import connections
     from climate_core.context import RequestContext
-    from climate_core.lease.model import Allocation, Lease, Reservation
+    from climate_core.lease.model import AllocatedUnit, Lease, Reservation
 
 #: So many addresses has one reservation at most.
 _MOST: Final = 100
@@ -313,7 +313,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         cloud.delete_floatingip(self.cloud.service(), resource_id)
 
 
-def _address(allocation: 'Allocation') -> str:
+def _address(allocation: 'AllocatedUnit') -> str:
     return str(allocation.unit['address'])
 
 

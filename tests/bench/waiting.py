@@ -32,7 +32,7 @@ from climate_core.calendar.search import (
     JointSearch,
     Search,
 )
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 
 SECOND, HOUR, DAY = 1, 3600, 24 * 3600
 #: Share of leases with a start date -> how much later all others were done than without them (%),

@@ -15,7 +15,7 @@ from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import Demand, Entry, Unit, total_amounts
 from climate_core.db import sql, tables
 from climate_core.db.engine import Database
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 from tests.support.world import configure
 from tests.unit.calendar import slow
 from tests.unit.calendar.units import demand

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from climate_core.calendar.model import Demand, Entry, Timeline, Unit, total_amounts
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 
 Piece = Mapping[str, int] | None
 

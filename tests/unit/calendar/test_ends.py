@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core.calendar import transaction
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 
 SECOND = 1_000_000
 

@@ -14,7 +14,7 @@ from climate_core.calendar.calendar import Calendar
 from climate_core.calendar.model import Demand
 from climate_core.calendar.search import JointSearch
 from climate_core.db import calendar as db_calendar
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 from tests.unit.calendar.hall import Hall, demand, shares
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from climate_common.dates import NEVER
 from climate_core.calendar.model import Overcommit, Timeline, Unit, entry_of, find_overcommits
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 from tests.unit.calendar.hall import Hall, demand, shares
 
 NOW = 5

@@ -6,7 +6,7 @@ from typing import Any
 
 from climate_core.calendar.model import Demand, Entry, Timeline, Unit, UnitFilter
 from climate_core.calendar.search import Search
-from climate_core.lease.allocations import Allocation
+from climate_core.lease.model import Allocation
 
 VCPU = {'vcpus': 1}
 
