@@ -23,13 +23,27 @@ RELEASE_TRUST: Final = 'release_trust'
 EXTERNAL_END: Final = 'external_end'
 
 ALL: Final = frozenset(
-    value for name, value in tuple(globals().items()) if name.isupper() and isinstance(value, str)
+    {
+        START,
+        READY,
+        BEFORE_START,
+        END,
+        BEFORE_END,
+        END_RESERVATION,
+        PREPARE,
+        REALLOCATE,
+        RETRY,
+        MAKE_ROOM,
+        PREEMPT,
+        RELEASE_TRUST,
+        EXTERNAL_END,
+    }
 )
-#: Those that a user cannot give; clients of today may give the other one with a new lease.
-OWN: Final = ALL - {BEFORE_END}
+#: Those that a user cannot add; BEFORE_END can be given with a new lease, as Blazar's clients do.
+RESERVED_TYPES: Final = ALL - {BEFORE_END}
 
 
-def is_of_user(event_type: str) -> bool:
+def is_user_event(event_type: str) -> bool:
     """Tell whether a user named the type of an event."""
     return event_type not in ALL
 

@@ -58,7 +58,7 @@ DOCUMENT_LENGTH = 1024 * 1024
 #: its lists full: 0.97 MB. 1000 servers with a description of 255 characters store 0.76 MB.
 LEASE_BYTES = 1024 * 1024
 #: Reservations of one request for which the calendar is asked: hosts and shares of them.
-PROMISED = 100
+CALENDAR_RESERVATIONS = 100
 EVENTS = 100
 #: Servers or volumes that one reservation of a request makes, or that are asked for in the
 #: availability.
@@ -165,12 +165,12 @@ def check_event_type(value: object) -> str:
     :raises ValueError: it is not a type, or the service uses it itself
     """
     fine = isinstance(value, str) and _EVENT_TYPE.fullmatch(value)
-    if fine and value not in event_types.OWN:
+    if fine and value not in event_types.RESERVED_TYPES:
         return str(value)
     raise ValueError(
         f'{value!r:.80} cannot be given as the type of an event: it must be lower-case letters, '
         'digits, "_", "-" and ".", with no ".error" or ".stop" at the end, and not '
-        f'{", ".join(sorted(event_types.OWN))}.'
+        f'{", ".join(sorted(event_types.RESERVED_TYPES))}.'
     )
 
 

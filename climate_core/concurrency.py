@@ -26,7 +26,7 @@ I = TypeVar('I')  # noqa: E741 - an item
 T = TypeVar('T')
 
 #: The result of an item, or what was raised for it.
-Outcome = tuple[T | None, BaseException | None]
+ItemResult = tuple[T | None, BaseException | None]
 
 #: When the caller of this thread times out, by the monotonic clock; None: never.
 _DEADLINE: contextvars.ContextVar[float | None] = contextvars.ContextVar('deadline', default=None)
@@ -196,7 +196,7 @@ class _Turn(Generic[I, T]):
         self.item, self.key, self.line = item, key, line
         self.leads = False
         self.come = threading.Event()
-        self.outcome: Outcome[T] = (None, None)
+        self.outcome: ItemResult[T] = (None, None)
 
 
 class BatchRunner(abc.ABC, Generic[I, T]):
@@ -212,7 +212,7 @@ class BatchRunner(abc.ABC, Generic[I, T]):
         self._changed = threading.Condition(threading.Lock())
 
     @abc.abstractmethod
-    def run_batch(self, items: Sequence[I]) -> Sequence[Outcome[T]]:
+    def run_batch(self, items: Sequence[I]) -> Sequence[ItemResult[T]]:
         """Run items; return an outcome for each. What it raises is the outcome of all."""
 
     def run(self, item: I, key: Hashable, line: Hashable = None) -> T:
@@ -245,7 +245,7 @@ class BatchRunner(abc.ABC, Generic[I, T]):
 
     def _lead(self, first: _Turn[I, T]) -> None:
         batch = self._next_batch(first)
-        outcomes: Sequence[Outcome[T]]
+        outcomes: Sequence[ItemResult[T]]
         try:
             outcomes = self.run_batch([turn.item for turn in batch])
         except BaseException as exc:  # noqa: BLE001 - the thread of each item raises it

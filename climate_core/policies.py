@@ -64,6 +64,7 @@ GET_LEASE_HISTORY = 'climate:leases:history'
 START_LEASE = 'climate:leases:start'
 END_LEASE = 'climate:leases:end'
 SET_PRIORITY = 'climate:leases:set_priority'
+#: Evacuate shared hosts for a lease of the kind best_effort.
 EVACUATE_HOSTS = 'climate:leases:make_room'
 
 LEASE_RULES = [

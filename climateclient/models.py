@@ -65,7 +65,7 @@ class Event:
     @property
     def is_by_user(self) -> bool:
         """Return whether a user named it and gave its time."""
-        return event_types.is_of_user(self.event_type)
+        return event_types.is_user_event(self.event_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +125,11 @@ class Webhook:
 class Lease:
     """A lease: reservations from a start to an end.
 
-    ``status`` is PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED, DELETING or ERROR;
-    ``status_reason`` says why. Events are in the order of their times; ``before_end_date``
-    is the time of the notification that the end is near, ``before_start`` are seconds before the
-    start at which one is sent. ``generation`` grows with every change. What was not asked for
-    (``fields`` of a list) is None or empty.
+    ``status`` is WAITING, IN_PROGRESS, PENDING, STARTING, ACTIVE, TERMINATING, TERMINATED,
+    DELETING, TIMEDOUT or ERROR; ``status_reason`` says why. Events are in the order of their
+    times; ``before_end_date`` is the time of the notification that the end is near,
+    ``before_start`` are seconds before the start at which one is sent. ``generation`` grows with
+    every change. What was not requested (``fields`` of a list) is None or empty.
     """
 
     id: str

@@ -78,7 +78,8 @@ class Index:
         self._lock = threading.Lock()
         self._seen: datetime.datetime | None = None
         self._snapshot = Snapshot({})
-        #: Generations of units that changed since :data:`COMMIT_DELAY` before ``_seen``, and when.
+        #: Generations of units that changed since ``_seen``, less
+        #: :data:`climate_core.db.calendar.COMMIT_DELAY`, and when.
         self._recent: dict[int, tuple[datetime.datetime, int]] = {}
         self._stale_units: set[int] = set()
         self._must_verify = False

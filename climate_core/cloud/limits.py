@@ -92,9 +92,9 @@ class Limits:
     def recent(self, project_id: str) -> Mapping[str, int] | None:
         """Return the limits of a project, at most :data:`RECENT_SECONDS` old.
 
-        Call :meth:`of` before a lease is rejected for them.
+        Call :meth:`read_limits` before a lease is rejected for them.
 
-        :raises climate_core.exceptions.ServiceUnavailable: as of :meth:`of`
+        :raises climate_core.exceptions.ServiceUnavailable: as of :meth:`read_limits`
         """
         return self._recent.find(project_id) or self.read_limits(project_id)
 

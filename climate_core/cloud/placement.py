@@ -62,7 +62,8 @@ class HostCapacity:
     def has_only_ordinary(self) -> bool:
         """Return whether it has servers and none of them has a slot of a lane.
 
-        It does not see ordinary servers beside one with a slot: :func:`list_ordinary` finds them.
+        It does not see ordinary servers beside one with a slot: :func:`list_ordinary_roots` finds
+        them.
         """
         return any(self.used.values()) and not self.slots_used
 

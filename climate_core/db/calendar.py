@@ -2,8 +2,8 @@
 """Units and their allocations: what an index of the calendar reads, and the guarded writes.
 
 Nothing here decides. A change of the allocations of a unit is valid if it raises the very
-generation of the unit that the decision was made for; :func:`guard` does that for all units of a
-decision in one statement.
+generation of the unit that the decision was made for; :func:`guard_units` does that for all units
+of a decision in one statement.
 """
 
 import datetime

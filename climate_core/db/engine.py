@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connect to the database, run transactions, and follow its clock.
+"""Connect to the database, run transactions, and group the writes of threads.
 
 A writer is one transaction. On SQLite it takes the write lock immediately, so that a reader never
 has to become a writer half-way; on the others the first UPDATE or SELECT FOR UPDATE does.
@@ -22,7 +22,7 @@ from oslo_db.sqlalchemy import enginefacade
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.concurrency import BatchRunner, Outcome
+from climate_core.concurrency import BatchRunner, ItemResult
 from climate_core.conf import secrets as secret_keys
 
 T = TypeVar('T')
@@ -406,13 +406,13 @@ class GroupWriter(BatchRunner[I, R]):
         """Write an item in its own transaction; return its result."""
 
     @abc.abstractmethod
-    def write_all(self, session: orm.Session, items: Sequence[I]) -> Sequence[Outcome[R]]:
+    def write_all(self, session: orm.Session, items: Sequence[I]) -> Sequence[ItemResult[R]]:
         """Write items; return an outcome for each.
 
         It raises an error that cannot be assigned to an item.
         """
 
-    def run_batch(self, items: Sequence[I]) -> list[Outcome[R]]:
+    def run_batch(self, items: Sequence[I]) -> list[ItemResult[R]]:
         """Write items in one transaction, or if that fails each item in a separate transaction.
 
         :returns: an outcome for each item, in their order
@@ -428,7 +428,7 @@ class GroupWriter(BatchRunner[I, R]):
                 pass
         return [self._write_alone(item) for item in items]
 
-    def _write_all(self, session: orm.Session, items: Sequence[I]) -> Sequence[Outcome[R]]:
+    def _write_all(self, session: orm.Session, items: Sequence[I]) -> Sequence[ItemResult[R]]:
         try:
             return self.write_all(session, items)
         except db_exc.DBError:
@@ -437,7 +437,7 @@ class GroupWriter(BatchRunner[I, R]):
         except Exception as exc:
             raise _WriteSeparately from exc
 
-    def _write_alone(self, item: I) -> Outcome[R]:
+    def _write_alone(self, item: I) -> ItemResult[R]:
         try:
             return self._database.write(self.write_one, item), None
         except Exception as exc:  # noqa: BLE001 - the caller raises it

@@ -218,7 +218,7 @@ class DueEvent:
     services: frozenset[str] = frozenset()
 
 
-class Services:
+class CalledServices:
     """The services that are called for events.
 
     :param types: service -> the types of resources for which it is called
@@ -264,13 +264,13 @@ class Services:
 _COLUMNS: Final = (*sql.columns(EVENTS, DueEvent), EVENTS.c.resource_types)
 
 #: For reads that do not need the services.
-NO_SERVICES: Final = Services({})
+NO_SERVICES: Final = CalledServices({})
 
 
 def read_due(
     session: orm.Session,
     limit: int,
-    services: Services = NO_SERVICES,
+    services: CalledServices = NO_SERVICES,
     full: Collection[str] = (),
     are_many: bool = False,
 ) -> tuple[datetime.datetime | None, list[DueEvent]]:
@@ -296,7 +296,7 @@ def read_due(
 
 
 def _read_in_turn(
-    session: orm.Session, limit: int, services: Services, full: Collection[str]
+    session: orm.Session, limit: int, services: CalledServices, full: Collection[str]
 ) -> list[DueEvent]:
     """Read events that are due; by their rank unless there may be more."""
     query = sql.cached_statement(session, _select_in_turn, limit, services, tuple(sorted(full)))
@@ -308,14 +308,14 @@ def _rank(due: DueEvent) -> tuple[datetime.datetime, int]:
     return due.next_at, due.priority
 
 
-def _build_due(row: Sequence[Any], services: Services) -> DueEvent:
+def _build_due(row: Sequence[Any], services: CalledServices) -> DueEvent:
     event_id, lease_id, event_type, generation, priority, next_at, resource_types = row
     called = services.of_event(event_type, resource_types)
     return DueEvent(event_id, lease_id, event_type, generation, priority, next_at, services=called)
 
 
 def _select_in_turn(
-    clock: sql.TestClock | None, limit: int, services: Services, full: tuple[str, ...]
+    clock: sql.TestClock | None, limit: int, services: CalledServices, full: tuple[str, ...]
 ) -> sa.Select[Any]:
     """Select events that are due, one of each project, then another one of each.
 
@@ -342,7 +342,7 @@ def _select_in_turn(
 
 
 def _select_candidates(
-    clock: sql.TestClock | None, limit: int, services: Services, full: tuple[str, ...]
+    clock: sql.TestClock | None, limit: int, services: CalledServices, full: tuple[str, ...]
 ) -> sa.Subquery:
     """Select the events among which is chosen, with their projects.
 

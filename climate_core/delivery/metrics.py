@@ -135,7 +135,7 @@ class Metrics:
         ).info({'version': importlib.metadata.version('openstack-climate')})
         self.registry.register(_DatabaseCollector(database, overdue_seconds, database_seconds))
 
-    def claimed(self, due: DueEvent, now: datetime.datetime) -> None:
+    def record_claim(self, due: DueEvent, now: datetime.datetime) -> None:
         """Count an event whose work starts; threads of the engine call these methods."""
         self._claimed.labels(_label(due.event_type)).observe(_seconds(now, due.next_at))
         with self._lock:
@@ -147,25 +147,25 @@ class Metrics:
             while len(self._first) > _MAX_REMEMBERED:
                 self._first.popitem(last=False)
 
-    def record_lost_claim(self, due: DueEvent) -> None:
+    def record_claim_beaten(self, due: DueEvent) -> None:
         """Count an event that another manager claimed first."""
         self._beaten.labels(_label(due.event_type)).inc()
 
-    def lost(self, event_id: str) -> None:
+    def record_claim_lost(self, event_id: str) -> None:
         """Count a claim that ended before the work did."""
         self._lost.inc()
         with self._lock:
             self._first.pop(event_id, None)
 
-    def repaired(self, resource_type: str, repair: str) -> None:
+    def record_repair(self, resource_type: str, repair: str) -> None:
         """Count a repair of what a service lost."""
         self._repairs.labels(resource_type, repair).inc()
 
-    def trust_refused(self) -> None:
+    def record_trust_refusal(self) -> None:
         """Count a trust that Keystone does not let the service delete."""
         self._trusts_refused.inc()
 
-    def threads(self, service: str, count: int) -> None:
+    def set_threads(self, service: str, count: int) -> None:
         """Set the number of threads whose events call a service."""
         self._threads.labels(service).set(count)
 

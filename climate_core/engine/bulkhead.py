@@ -10,18 +10,18 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 
-from climate_core.db.events import NO_SERVICES, DueEvent, Services
+from climate_core.db.events import NO_SERVICES, CalledServices, DueEvent
 from climate_core.delivery.metrics import Metrics
 from climate_core.lease import events
 from climate_core.plugins.base import ResourcePlugin
 
 
-def list_services(plugins: Mapping[str, ResourcePlugin]) -> Services:
+def list_services(plugins: Mapping[str, ResourcePlugin]) -> CalledServices:
     """Return the services that are called for events, with their types of resources."""
     types: dict[str, set[str]] = {h.service: set() for h in events.TABLE if h.service}
     for resource_type, plugin in plugins.items():
         types.setdefault(_service_of(plugin), set()).add(resource_type)
-    return Services(types)
+    return CalledServices(types)
 
 
 def _service_of(plugin: ResourcePlugin) -> str:
@@ -70,7 +70,7 @@ class _ServiceCounter:
             self._counts[service] += 1
         if self._observer is not None:
             for service in {*before, *(services or ())}:
-                self._observer.threads(service, self._counts[service])
+                self._observer.set_threads(service, self._counts[service])
         return before
 
 
@@ -88,7 +88,7 @@ class ServiceBulkhead:
         self,
         workers: int,
         percent: int,
-        services: Services = NO_SERVICES,
+        services: CalledServices = NO_SERVICES,
         observer: Metrics | None = None,
         places: int | None = None,
     ) -> None:

@@ -17,7 +17,7 @@ from oslo_log import log
 
 from climate_core.db.events import DueEvent
 from climate_core.engine.bulkhead import ServiceBulkhead
-from climate_core.engine.executor import MAX_GROUP_SIZE, EventExecutor, EventJob, Stage
+from climate_core.engine.executor import MAX_GROUP_SIZE, EventExecutor, EventJob, JobStage
 
 LOG = log.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class EventPool:
         """Call services for no other event: other managers may start what waits for a thread."""
         with self._lock:
             self._stopping = True
-            waiting = [job for job in self._ready.values() if job.stage is not Stage.UNDO]
+            waiting = [job for job in self._ready.values() if job.stage is not JobStage.UNDO]
             for job in waiting:
                 del self._ready[job.due.id]
             self._left += [*self._claims, *waiting]
@@ -96,11 +96,11 @@ class EventPool:
 
     def _queue(self, job: EventJob) -> None:
         """Queue the next step of an event."""
-        if job.stage is Stage.FINISH:
+        if job.stage is JobStage.FINISH:
             self._finishes.append(job)
-        elif self._stopping and job.stage is not Stage.UNDO:
+        elif self._stopping and job.stage is not JobStage.UNDO:
             self._left.append(job)
-        elif job.stage is Stage.CLAIM:
+        elif job.stage is JobStage.CLAIM:
             self._claims.append(job)
         else:
             self._ready[job.due.id] = job
@@ -210,10 +210,10 @@ class EventPool:
 
     def _continue(self, jobs: Sequence[EventJob]) -> None:
         """Queue the next steps of events; report those that have ended."""
-        ended = [job for job in jobs if job.stage is Stage.ENDED]
+        ended = [job for job in jobs if job.stage is JobStage.ENDED]
         with self._lock:
             for job in jobs:
-                if job.stage is not Stage.ENDED:
+                if job.stage is not JobStage.ENDED:
                     self._queue(job)
                     # This thread takes the writes.
                     if not job.writes:

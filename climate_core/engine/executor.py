@@ -21,7 +21,7 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import context, test_hooks
-from climate_core.concurrency import Outcome
+from climate_core.concurrency import ItemResult
 from climate_core.db import leases, sql, store
 from climate_core.db.engine import DATABASE_ERRORS, GroupWriter, Stale
 from climate_core.db.events import DueEvent
@@ -46,7 +46,7 @@ WorkResult = datetime.datetime | bool
 NextTimes = Mapping[str, datetime.datetime | None]
 
 
-class Stage(enum.Enum):
+class JobStage(enum.Enum):
     """The next step of the work on an event: a write, or calls to services, or none."""
 
     #: An early poll reads whether the resource of its start is active.
@@ -77,7 +77,7 @@ class EventJob:
     """
 
     due: DueEvent
-    stage: Stage
+    stage: JobStage
     claim: EventClaim | None = None
     work: transitions.EventWork | None = None
     known: NextTimes = dataclasses.field(default_factory=dict)
@@ -95,7 +95,7 @@ class EventJob:
     @property
     def writes(self) -> bool:
         """Return whether its next step is a write."""
-        return self.stage in (Stage.CLAIM, Stage.FINISH)
+        return self.stage in (JobStage.CLAIM, JobStage.FINISH)
 
 
 class EventExecutor(GroupWriter[EventJob, Any]):
@@ -126,12 +126,12 @@ class EventExecutor(GroupWriter[EventJob, Any]):
 
     def create_job(self, due: DueEvent) -> EventJob:
         """Return the work on an event that is due."""
-        return EventJob(due, Stage.POLL if due.is_early else Stage.CLAIM)
+        return EventJob(due, JobStage.POLL if due.is_early else JobStage.CLAIM)
 
     def write(self, jobs: Sequence[EventJob]) -> None:
         """Claim or finish events of different leases in one transaction."""
         for job in jobs:
-            if job.stage is Stage.CLAIM:
+            if job.stage is JobStage.CLAIM:
                 self.fast_starts.forget(job.due.lease_id)
         try:
             outcomes = self.run_batch(jobs)
@@ -139,7 +139,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
             outcomes = [(None, exc)] * len(jobs)
         for job, (written, error) in zip(jobs, outcomes, strict=True):
             context.of_event(job.due.id, job.due.lease_id)
-            record = self._record_claim if job.stage is Stage.CLAIM else self._record_finish
+            record = self._record_claim if job.stage is JobStage.CLAIM else self._record_finish
             try:
                 record(job, written, error)
             except BaseException as exc:  # noqa: BLE001 - the scheduler logs it
@@ -149,9 +149,9 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         """Call services for an event; this may take as long as these do."""
         context.of_event(job.due.id, job.due.lease_id)
         try:
-            if job.stage is Stage.POLL:
+            if job.stage is JobStage.POLL:
                 self._poll(job)
-            elif job.stage is Stage.CALL:
+            elif job.stage is JobStage.CALL:
                 self._call(job)
             else:
                 self._undo(job)
@@ -173,13 +173,13 @@ class EventExecutor(GroupWriter[EventJob, Any]):
     ) -> None:
         if job.claim is not None:
             self.claims.drop(job.claim)
-        job.stage, job.result, job.error = Stage.ENDED, result, error
+        job.stage, job.result, job.error = JobStage.ENDED, result, error
 
     def write_one(self, session: orm.Session, job: EventJob) -> Any:
         lease = leases.find(session, job.due.lease_id, lock=True)
         return self._write_job(session, job, lease)
 
-    def write_all(self, session: orm.Session, jobs: Sequence[EventJob]) -> list[Outcome[Any]]:
+    def write_all(self, session: orm.Session, jobs: Sequence[EventJob]) -> list[ItemResult[Any]]:
         """Write events of different leases: each reads what was written before the group."""
         locked = leases.lock_all(session, {job.due.lease_id for job in jobs})
         with sql.deferred_writes(session):
@@ -187,7 +187,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
 
     def _write_fenced(
         self, session: orm.Session, job: EventJob, lease: model.Lease | None
-    ) -> Outcome[Any]:
+    ) -> ItemResult[Any]:
         try:
             return self._write_job(session, job, lease), None
         except ClaimLost as exc:
@@ -195,7 +195,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
             return None, exc
 
     def _write_job(self, session: orm.Session, job: EventJob, lease: model.Lease | None) -> Any:
-        if job.stage is Stage.CLAIM:
+        if job.stage is JobStage.CLAIM:
             return self._claim(session, job.due, lease)
         if job.fast_start is not None:
             return self._finish_fast(session, job, job.fast_start, lease)
@@ -245,18 +245,18 @@ class EventExecutor(GroupWriter[EventJob, Any]):
             return
         if started is None:
             if self._observer and not due.is_early:
-                self._observer.record_lost_claim(due)
+                self._observer.record_claim_beaten(due)
             self._end(job, True)
             return
         job.claim, job.work, job.known = started
         self.claims.hold(started.claim)
         if self._observer:
-            self._observer.claimed(due, self.clock.now())
+            self._observer.record_claim(due, self.clock.now())
         test_hooks.reached('event.claimed', **job.info)
         if started.work.skip_reason is not None:
             self._end(job, True)
         else:
-            job.stage = Stage.CALL
+            job.stage = JobStage.CALL
 
     # Call services.
 
@@ -264,11 +264,11 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         """Finish a start whose resource is active; any other has to be claimed."""
         job.fast_start = self.fast_starts.poll(job.due)
         if job.fast_start is None:
-            job.stage = Stage.CLAIM
+            job.stage = JobStage.CLAIM
             return
         job.known = _next_times(job.fast_start.lease)
         test_hooks.reached('finish.before', **job.info)
-        job.stage = Stage.FINISH
+        job.stage = JobStage.FINISH
 
     def _call(self, job: EventJob) -> None:
         claim, work = job.claim, job.work
@@ -283,7 +283,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
             self._undo(job)
             return
         test_hooks.reached('finish.before', **job.info)
-        job.stage = Stage.FINISH
+        job.stage = JobStage.FINISH
 
     def _undo(self, job: EventJob) -> None:
         """End the lease again, so that what was started late holds nothing."""
@@ -295,7 +295,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
     def _end_superseded(self, job: EventJob) -> None:
         LOG.info('%s of lease %s was superseded', job.due.event_type, job.due.lease_id)
         if self._observer:
-            self._observer.lost(job.due.id)
+            self._observer.record_claim_lost(job.due.id)
         self._end(job, True)
 
     # Finish.
@@ -339,13 +339,13 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         self, job: EventJob, after: model.Lease | None, error: BaseException | None
     ) -> None:
         if isinstance(error, ClaimLost):
-            job.stage = Stage.UNDO
+            job.stage = JobStage.UNDO
             return
         if error is not None:
             self._end(job, error=error)
             return
         if after is None:
-            job.stage, job.fast_start = Stage.CLAIM, None
+            job.stage, job.fast_start = JobStage.CLAIM, None
             return
         test_hooks.reached('finish.after', **job.info)
         event = next(e for e in after.events if e.id == job.due.id)
@@ -353,7 +353,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
             LOG.info('%s of lease %s: %s', event.event_type, after.id, event.status)
         if self._observer:
             if job.fast_start is not None:
-                self._observer.claimed(job.due, self.clock.now())
+                self._observer.record_claim(job.due, self.clock.now())
             self._observer.record_result(event, self.clock.now())
         self.fast_starts.keep(after, event)
         new = (e.next_at for e in after.events if e.next_at != job.known.get(e.id))

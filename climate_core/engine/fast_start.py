@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from oslo_log import log
 
 from climate_core.cloud import errors
-from climate_core.concurrency import BatchRunner, Outcome
+from climate_core.concurrency import BatchRunner, ItemResult
 from climate_core.db import events as db_events
 from climate_core.db.engine import Database
 from climate_core.db.events import DueEvent
@@ -131,12 +131,12 @@ class FastStarts(BatchRunner[model.ResourceKey, DueEvent | None]):
         services = self._bulkhead.services.of_type(resource_type)
         return None if due is None else dataclasses.replace(due, services=services)
 
-    def run_batch(self, keys: Sequence[model.ResourceKey]) -> list[Outcome[DueEvent | None]]:
+    def run_batch(self, keys: Sequence[model.ResourceKey]) -> list[ItemResult[DueEvent | None]]:
         """Find the events of resources, with one statement for each type."""
         by_type: dict[str, list[str]] = collections.defaultdict(list)
         for resource_type, resource_id in keys:
             by_type[resource_type].append(resource_id)
-        outcomes: dict[model.ResourceKey, Outcome[DueEvent | None]] = {}
+        outcomes: dict[model.ResourceKey, ItemResult[DueEvent | None]] = {}
         for resource_type, ids in by_type.items():
             try:
                 due = self._database.read(db_events.find_early, resource_type, ids)

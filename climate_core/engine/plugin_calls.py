@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Call the plugins of the resources of an event, and decide what follows from a failure.
 
-Resources are woken and ended rank by rank. A permanent failure keeps no resource waiting: a server
-that does not use the volume that failed can still be woken. And a plugin may say which resources
-it blocks, as a stack does its members.
+Resources are started and ended in the order of their ranks. A permanent failure keeps no resource
+waiting: a server that does not use the volume that failed can still be started. A plugin declares
+which resources it blocks, as a stack does its members.
 """
 
 import dataclasses
@@ -168,7 +168,7 @@ class PluginCaller:
         if isinstance(result, Done):
             return dataclasses.replace(transitions.DONE, progress=result.progress)
         if result.repair is not None and reservation is not None and self._observer:
-            self._observer.repaired(reservation.resource_type, result.repair)
+            self._observer.record_repair(reservation.resource_type, result.repair)
         wait = transitions.Result.WAIT
         return transitions.Outcome(
             wait, result.seconds, result.reason, result.progress, result.resource_id

@@ -179,7 +179,7 @@ def _with_rest(before: Lease, after: Lease, leaving: Collection[str], now: datet
     if status == after.status:
         return after
     return dataclasses.replace(
-        after, status=status, status_reason=transitions.permanent_errors(after)
+        after, status=status, status_reason=transitions.summarize_permanent_errors(after)
     )
 
 
@@ -252,5 +252,5 @@ def _with_degraded(lease: Lease) -> Lease:
     # The event of the start reports what it waits for.
     if lease.status == _L.STARTING:
         return lease
-    reason = transitions.permanent_errors(lease) or transitions.user_start_reason(lease)
+    reason = transitions.summarize_permanent_errors(lease) or transitions.user_start_reason(lease)
     return dataclasses.replace(lease, status_reason=reason)

@@ -188,7 +188,7 @@ def check_changeable(lease: Lease) -> None:
         )
 
 
-def permanent_errors(lease: Lease) -> str | None:
+def summarize_permanent_errors(lease: Lease) -> str | None:
     """Describe the resources that cannot be started and those that were lost, if any."""
     wrong = (r for r in lease.reservations if r.status == _R.ERROR or r.missing_resources)
     return summarize_errors(wrong) or None
@@ -314,10 +314,10 @@ def move_event(event: Event, time: datetime, now: datetime) -> Event:
 Outcomes = Mapping[str, Outcome]
 
 #: Stands for all types that users name.
-BY_USER: Final = 'of_user'
+USER_EVENT: Final = 'of_user'
 
 
-class Stage(enum.IntEnum):
+class EndStage(enum.IntEnum):
     """A stage of the end of a lease; it also cancels the open events of the stages before."""
 
     END_BEGINS = 1
@@ -347,8 +347,8 @@ class EventHandler(abc.ABC):
     #: Whether users cannot see it.
     hidden: ClassVar[bool] = False
     #: Whether a user may add it to a new lease.
-    accepted: ClassVar[bool] = False
-    cancelled_by: ClassVar[Stage] = Stage.END_REQUESTED
+    users_may_add: ClassVar[bool] = False
+    cancelled_by: ClassVar[EndStage] = EndStage.END_REQUESTED
     #: Whether a lease has it only after its grant, because it depends on the start.
     follows_grant: ClassVar[bool] = False
 
@@ -414,15 +414,15 @@ def register(handlers: Iterable[EventHandler]) -> None:
 
 def get_handler(event_type: str) -> EventHandler:
     """Return the handler of a type. A type without its own handler was named by a user."""
-    return _HANDLERS.get(event_type, _HANDLERS[BY_USER])
+    return _HANDLERS.get(event_type, _HANDLERS[USER_EVENT])
 
 
 def is_user_event(event_type: str) -> bool:
     """Tell whether users named a type of event."""
-    return get_handler(event_type).event_type == BY_USER
+    return get_handler(event_type).event_type == USER_EVENT
 
 
-def cancel_by_stage(lease: Lease, stage: Stage, reason: str, now: datetime) -> Lease:
+def cancel_by_stage(lease: Lease, stage: EndStage, reason: str, now: datetime) -> Lease:
     """Cancel the open events of a lease that a stage of its end cancels."""
     cancelled = (e for e in lease.events if get_handler(e.event_type).cancelled_by <= stage)
     return cancel_events(lease, cancelled, reason, now)
@@ -437,7 +437,7 @@ def terminate_lease(lease: Lease, now: datetime, reason: str | None) -> Lease:
         status_reason=reason,
         deleted_at=now if deleting else lease.deleted_at,
     )
-    after = cancel_by_stage(after, Stage.TERMINATED, 'The lease is over.', now)
+    after = cancel_by_stage(after, EndStage.TERMINATED, 'The lease is over.', now)
     for handler in _HANDLERS.values():
         after = handler.after_termination(after, now)
     return after

@@ -182,7 +182,9 @@ def create_type(
 
 
 #: The type of all events that users name.
-GIVEN = create_type(*next(iter(events.get_handler(events.BY_USER).notifications.items())))
+USER_EVENT_TYPE = create_type(
+    *next(iter(events.get_handler(events.USER_EVENT).notifications.items()))
+)
 #: The payloads that differ from those of a lease.
 _FIELDS: Mapping[str, Mapping[str, Any]] = {
     'lease.event.before_start_lease': {
@@ -217,7 +219,7 @@ _TYPES: tuple[NotificationType, ...] = (
         for event_type, sent in handler.notifications.items()
         if event_type.startswith('lease.event.')
     ),
-    GIVEN,
+    USER_EVENT_TYPE,
     create_type(
         notifications.USAGE,
         'an hour or a day is over, for every lease that held resources',
@@ -243,5 +245,5 @@ def get_type(event_type: str) -> NotificationType:
     :raises KeyError: there is no such type
     """
     if event_type.startswith('lease.event.'):
-        return _by_type().get(event_type, GIVEN)
+        return _by_type().get(event_type, USER_EVENT_TYPE)
     return _by_type()[event_type]

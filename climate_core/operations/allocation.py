@@ -33,7 +33,7 @@ def propose_units(services: Services, draft: Draft) -> frozenset[int] | None:
     if not reservations or any(each.unit_kind is None for each in reservations):
         return None
     demands = read_demands(services.plugins, reservations)
-    if len(demands) > limits.PROMISED:
+    if len(demands) > limits.CALENDAR_RESERVATIONS:
         return None
     period = remaining_period(draft.lease, draft.now)
     return services.calendar.propose(demands, *period, draft.now)
@@ -136,10 +136,11 @@ def read_demands(
 
 def check_count(demands: Sequence[Demand]) -> None:
     """Reject too many reservations in a request: the calendar searches all units for each."""
-    if len(demands) > limits.PROMISED:
+    if len(demands) > limits.CALENDAR_RESERVATIONS:
         raise exceptions.BadRequest(
-            f'reservations: must have {limits.PROMISED} of hosts and capacity at most in one '
-            f'request, not {len(demands)}. Ask for more in each, or add the rest later.',
+            f'reservations: must have {limits.CALENDAR_RESERVATIONS} of hosts and capacity at '
+            f'most in one request, not {len(demands)}. Ask for more in each, or add the rest '
+            'later.',
             field='reservations',
         )
 

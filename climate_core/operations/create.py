@@ -20,7 +20,7 @@ from sqlalchemy import orm
 from climate_common import words
 from climate_core import exceptions, policies
 from climate_core.calendar.transaction import CalendarTransaction
-from climate_core.concurrency import Outcome, deadline
+from climate_core.concurrency import ItemResult, deadline
 from climate_core.conf.delivery import webhook_rules
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
@@ -276,7 +276,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             self.preemption.check(draft)
         try:
             with idempotency.detect_lease_appeared(database, draft.lease.id, draft.before):
-                return self._write(context, draft)
+                return self._admit_and_write(context, draft)
         except idempotency.DUPLICATE_ERRORS as exc:
             return WriteResult(idempotency.find_equal_lease(database, context, draft, exc))
 
@@ -305,7 +305,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         except db_exc.DBDuplicateEntry as exc:
             raise exceptions.ResourceReserved(field='resource_id') from exc
 
-    def _write(self, context: RequestContext, draft: Draft) -> WriteResult:
+    def _admit_and_write(self, context: RequestContext, draft: Draft) -> WriteResult:
         # Nothing is created before the transaction counts, so its count is sufficient.
         creates_nothing = draft.needs_no_calendar and all(
             item.reservation.is_made for item in draft.items
@@ -320,7 +320,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         try:
             # Created resources belong to a lease or are discarded, so there is no deadline.
             with deadline(None):
-                lease = self._persist(context, DraftWrite(draft, done, most, cause))
+                lease = self._commit_with_trust(context, DraftWrite(draft, done, most, cause))
         except _MAYBE_WRITTEN:
             committed = self.provisioner.discard(done, draft)
             if committed is None:
@@ -379,11 +379,11 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             return draft.with_preemption(choice)
         return dataclasses.replace(draft, proposed=proposed or frozenset())
 
-    def _persist(self, context: RequestContext, writing: DraftWrite) -> model.Lease:
+    def _commit_with_trust(self, context: RequestContext, writing: DraftWrite) -> model.Lease:
         """Persist a draft, with another trust if the shared trust has been retired."""
         for _ in range(_TRUST_ATTEMPTS):
             try:
-                return self._persist_or_wait(writing)
+                return self._commit_or_queue(writing)
             except db_trusts.TrustRetired:
                 self.provisioner.replace_trust(context, writing.done)
         raise exceptions.ServiceUnavailable(
@@ -391,11 +391,11 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             'again.'
         )
 
-    def _persist_or_wait(self, writing: DraftWrite) -> model.Lease:
+    def _commit_or_queue(self, writing: DraftWrite) -> model.Lease:
         """Persist a draft; if its capacity is lost by now it waits or preempts, if it may."""
         draft = writing.draft
         try:
-            return self._commit(writing)
+            return self._run_transaction(writing)
         except exceptions.NotEnough as exc:
             if draft.may_wait:
                 draft = dataclasses.replace(draft, wait_reason=exc.message, preempted=())
@@ -404,9 +404,9 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
                 if choice is None:
                     raise
                 draft = draft.with_preemption(choice)
-        return self._commit(writing._replace(draft=draft))
+        return self._run_transaction(writing._replace(draft=draft))
 
-    def _commit(self, writing: DraftWrite) -> model.Lease:
+    def _run_transaction(self, writing: DraftWrite) -> model.Lease:
         """Write a draft in a transaction, perhaps with others of its project.
 
         :raises oslo_db.exception.DBDuplicateEntry: its id, or a resource, is taken
@@ -430,10 +430,10 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         project_id = writing.draft.lease.project_id
         db_limits.lock_project(session, project_id, writing.most)
         if writing.draft.before is None:
-            return self._write_new(session, writing)
-        return self._write_joining(session, writing)
+            return self._insert_lease(session, writing)
+        return self._add_reservations(session, writing)
 
-    def _write_new(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
+    def _insert_lease(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
         draft, done, most, cause = writing
         lease, project_id = done.new_lease(draft), draft.lease.project_id
         if draft.hosts_to_evacuate:
@@ -444,15 +444,15 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         self.quota.note(project_id, db_limits.check_limits(session, project_id, adding, most))
         self.owner_trusts.keep(session, done.owner_trust)
         store.create(session, lease, draft.now, cause, not done.owner_trust.is_new)
-        calendar = self.services.calendar.transaction(session)
+        transaction = self.services.calendar.transaction(session)
         if draft.preempted:
             time = draft.preempt_at or draft.lease.start_date
-            self.preemption.preempt(calendar, lease.id, draft.preempted, time, draft.now)
+            self.preemption.preempt(transaction, lease.id, draft.preempted, time, draft.now)
         if lease.status in states.UNGRANTED:
             return lease
-        return self._allocate(calendar, draft, lease, lease.reservations)
+        return self._allocate(transaction, draft, lease, lease.reservations)
 
-    def _write_joining(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
+    def _add_reservations(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
         draft, done, most, cause = writing
         lease = leases.get(session, draft.lease.id, lock=True)
         missing = self._find_missing(lease, done)
@@ -467,19 +467,19 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         change = resources.add_reservations(lease, missing, draft.now, preparing)
         self.quota.check_reservations(change.lease)
         after = store.save(session, lease, change, draft.now, cause)
-        calendar = self.services.calendar.transaction(session)
-        return self._allocate(calendar, draft, after, missing)
+        transaction = self.services.calendar.transaction(session)
+        return self._allocate(transaction, draft, after, missing)
 
     def _allocate(
         self,
-        calendar: CalendarTransaction,
+        transaction: CalendarTransaction,
         draft: Draft,
         lease: model.Lease,
         reservations: Iterable[model.Reservation],
     ) -> model.Lease:
         demands = allocation.read_demands(self.services.plugins, reservations, draft.fields)
         return allocation.allocate(
-            self.services, calendar, lease, demands, draft.now, proposed=draft.proposed
+            self.services, transaction, lease, demands, draft.now, proposed=draft.proposed
         )
 
     def _find_missing(self, lease: model.Lease, done: Provisioned) -> Sequence[model.Reservation]:
@@ -508,7 +508,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
 
     def write_all(
         self, session: orm.Session, group: Sequence[DraftWrite]
-    ) -> list[Outcome[model.Lease]]:
+    ) -> list[ItemResult[model.Lease]]:
         """Write new leases of one project; each is granted or rejected alone."""
         project_id = group[0].draft.lease.project_id
         most = next((writing.most for writing in group if writing.most is not None), None)
@@ -516,7 +516,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         used: limits.Amounts = {} if most is None else db_limits.count_used(session, project_id)
         trusts = [writing.done.owner_trust for writing in group]
         live = db_trusts.lock_live(session, {trust.id for trust in trusts if not trust.is_new})
-        outcomes: list[Outcome[model.Lease]] = []
+        outcomes: list[ItemResult[model.Lease]] = []
         new: list[store.NewLease] = []
         for writing, trust in zip(group, trusts, strict=True):
             lease = writing.done.new_lease(writing.draft)

@@ -254,7 +254,7 @@ class Reserver:
                         provisioned_plugin.check_made_for(
                             self.context, None if where else self.present
                         )
-                    reservations = self._find_or_claim(values, held)
+                    reservations = self._find_or_reserve(values, held)
                 for new in reservations:
                     if new in held:
                         held.note(new)
@@ -271,7 +271,7 @@ class Reserver:
                 break
         return tuple(items.values()), tuple(found)
 
-    def _find_or_claim(
+    def _find_or_reserve(
         self, values: Mapping[str, Any], held: _HeldReservations
     ) -> Sequence[model.Reservation]:
         """Return the reservations that the lease has already, or those that the plugin grants.

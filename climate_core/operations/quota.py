@@ -108,7 +108,10 @@ class Quota:
         limits.check_reservations(len(lease.live), self.conf.limits.reservations_per_lease)
 
     def check_changes(self, session: orm.Session, lease: model.Lease) -> None:
-        """Check that a user may change a lease once more, see :func:`.history.check_changes`."""
+        """Check that a user may change a lease once more.
+
+        See :func:`climate_core.db.store.check_changes`.
+        """
         most = self.conf.limits.changes_per_lease
         store.check_changes(session, lease.id, lease.generation, most)
 

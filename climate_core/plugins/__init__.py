@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of resources that can be reserved: one package for each."""
+"""Types of resources that can be reserved: one module for each, and forecasts of capacity."""

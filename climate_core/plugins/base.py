@@ -265,14 +265,16 @@ class Prepared(ResourcePlugin):
         context: 'RequestContext',
         lease_id: str,
         values: Mapping[str, Any],
-        claimed: ReservedResource,
+        reserved: ReservedResource,
     ) -> ReservedResource:
-        """Create it, with the rights of the user, right before its lease is committed.
+        """Create it, or decide when it is prepared, right before its lease is committed.
+
+        What it creates it creates with the rights of the user.
 
         Another call for the same lease finds what the first call created. If it was ``made``, and
         the lease is not committed, :meth:`LeaseManaged.discard` is called.
 
-        :param claimed: what :meth:`reserve` returned
+        :param reserved: what :meth:`reserve` returned
         :returns: the same, with the new id, and whether and when it is prepared
         """
 

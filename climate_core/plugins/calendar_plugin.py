@@ -49,7 +49,10 @@ def owner_of(params: Mapping[str, Any]) -> tuple[str | None, str | None] | None:
 
 
 class CalendarPlugin(CalendarBacked):
-    """Reserve units of the calendar, or pieces of them; its options have :data:`CLEANING`."""
+    """Reserve units of the calendar, or pieces of them.
+
+    Its options have :data:`CLEANING_OPTION`.
+    """
 
     #: The property with the requested amount, which is the invalid field of a shortage.
     amount_field: ClassVar[str]
@@ -71,7 +74,7 @@ class CalendarPlugin(CalendarBacked):
         :raises climate_core.exceptions.BadRequest: the params have no meaning together
         """
 
-    def _claim(self, params: Mapping[str, Any]) -> ReservedResource:
+    def _build_reserved(self, params: Mapping[str, Any]) -> ReservedResource:
         """Return what the calendar allocates later; BadRequest as of :meth:`_demand`."""
         self._demand(params)
         # The calendar has no id for what it promises: a reservation is found by its own.

@@ -47,9 +47,9 @@ STACK_ID_KEY: Final = 'stack_id'
 #: The schema of this property.
 STACK_ID_SCHEMA: Final[Mapping[str, Any]] = {STACK_ID_KEY: {'type': 'string', 'format': 'uuid'}}
 #: End actions that keep a stack.
-KEEPING_END_ACTIONS = frozenset({'suspend', 'snapshot', 'nothing'})
+STACK_KEEPING_END_ACTIONS = frozenset({'suspend', 'snapshot', 'nothing'})
 #: End actions that keep it suspended.
-SUSPENDING_END_ACTIONS = frozenset({'suspend', 'snapshot'})
+STACK_SUSPENDING_END_ACTIONS = frozenset({'suspend', 'snapshot'})
 
 _S = states.ReservationStatus
 _SERVER_TYPE: Final = 'virtual:instance'
@@ -95,7 +95,9 @@ class ParentStacks:
         status = self._status(conn, lease, stack.resource_id)
         if status is None:
             return member
-        wanted = stack.params['on_end'] in SUSPENDING_END_ACTIONS and status != 'SUSPEND_COMPLETE'
+        wanted = (
+            stack.params['on_end'] in STACK_SUSPENDING_END_ACTIONS and status != 'SUSPEND_COMPLETE'
+        )
         on_end = 'suspend' if wanted and member.resource_type == _SERVER_TYPE else 'nothing'
         return dataclasses.replace(member, params={**member.params, 'on_end': on_end})
 
@@ -145,7 +147,7 @@ def _is_kept(lease: model.Lease, stack: model.Reservation) -> bool:
     """
     taken_out = bool(lease.events_of(model.END_RESERVATION, reservation_id=stack.id))
     ended = stack.status == _S.DELETED and not stack.missing_resources and not taken_out
-    return ended and stack.params.get('on_end') in KEEPING_END_ACTIONS
+    return ended and stack.params.get('on_end') in STACK_KEEPING_END_ACTIONS
 
 
 LOG = log.getLogger(__name__)

@@ -405,11 +405,11 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         context: 'RequestContext',  # noqa: ARG002
         lease_id: str,  # noqa: ARG002
         values: Mapping[str, Any],
-        claimed: ReservedResource,
+        reserved: ReservedResource,
     ) -> ReservedResource:
         if self.key not in values:
-            return claimed
-        return dataclasses.replace(claimed, prepare=True, prepare_before=self._lead_time)
+            return reserved
+        return dataclasses.replace(reserved, prepare=True, prepare_before=self._lead_time)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         if reservation.is_made:

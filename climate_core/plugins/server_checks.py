@@ -233,7 +233,7 @@ def check_networks(
 
     :param wanted: the ``server`` of the request
     :param field: where the networks stand
-    :param allows_external: see :data:`OPTION`
+    :param allows_external: see :data:`EXTERNAL_NETWORKS_OPTION`
     :raises climate_core.exceptions.ClimateError: the user lacks one, or Nova would reject it at
         any time; naming the field
     """
@@ -254,7 +254,7 @@ def check_networks(
 def check_ports_free(
     conn: 'connections.Connection', wanted: Mapping[str, Any], field: str
 ) -> None:
-    """Check what has to be right when the servers are created; raises as :func:`check`."""
+    """Check what must be right when servers are created; raises as :func:`check_networks`."""
     for where, port_id in list_ports(wanted, field):
         with errors.for_user(where):
             neutron.check_port_unused(conn, port_id)

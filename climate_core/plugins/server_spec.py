@@ -199,11 +199,13 @@ def reserve_servers(
     if 'extra_specs' not in flavor:
         flavor = servers.get_flavor(service, wanted['flavorRef'])
     kept = {**params, model.NEEDS: pool_capacity.describe_needs(flavor, wanted)}
-    claimed = provisioned_plugin.reserve_group(SPEC_KEY, wanted, kept, held, hidden=_SECRET_FIELDS)
+    reserved = provisioned_plugin.reserve_group(
+        SPEC_KEY, wanted, kept, held, hidden=_SECRET_FIELDS
+    )
     if not secrets:
-        return claimed
-    sealed = sealing.seal(secrets, keys, model.secrets_owner(lease_id, claimed.params))
-    return dataclasses.replace(claimed, params={**claimed.params, model.SEALED: sealed})
+        return reserved
+    sealed = sealing.seal(secrets, keys, model.secrets_owner(lease_id, reserved.params))
+    return dataclasses.replace(reserved, params={**reserved.params, model.SEALED: sealed})
 
 
 def _check(

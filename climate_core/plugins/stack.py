@@ -139,11 +139,13 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
         context: 'RequestContext',
         lease_id: str,
         values: Mapping[str, Any],
-        claimed: ReservedResource,
+        reserved: ReservedResource,
     ) -> ReservedResource:
         if 'template' not in values:
-            return claimed
-        made = stack_templates.create_unfilled(self.cloud.user(context), lease_id, values, claimed)
+            return reserved
+        made = stack_templates.create_unfilled(
+            self.cloud.user(context), lease_id, values, reserved
+        )
         return dataclasses.replace(made, prepare_before=self._lead_time)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
@@ -212,7 +214,7 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
         failures = Progress.load(own.progress, step_context.END, self.now()).failures
         return (
             failures < stack_end.MAX_TRIES
-            or own.params.get('on_end') in prebuilt_plugin.KEEPING_END_ACTIONS
+            or own.params.get('on_end') in prebuilt_plugin.STACK_KEEPING_END_ACTIONS
         )
 
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:

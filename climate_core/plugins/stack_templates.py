@@ -394,12 +394,12 @@ def create_unfilled(
     conn: 'connections.Connection',
     lease_id: str,
     values: Mapping[str, Any],
-    claimed: ReservedResource,
+    reserved: ReservedResource,
 ) -> ReservedResource:
     """Make the placeholder for a lease, or find the one that an equal request made for it.
 
     :param conn: with the rights of the user
-    :param claimed: what the check found
+    :param reserved: what the check found
     """
     kept = placeholder(values)
     tags = _tags(lease_id, values, kept)
@@ -410,8 +410,8 @@ def create_unfilled(
             stack_id = stacks.create(conn, wanted)
         except stacks.StackNameTaken as exc:
             stack_id, made = _find_placeholder(conn, values, tags, exc).id, False
-    prepare = _is_held(claimed.params)
-    return ReservedResource(stack_id, claimed.params, claimed.amounts, made, prepare=prepare)
+    prepare = _is_held(reserved.params)
+    return ReservedResource(stack_id, reserved.params, reserved.amounts, made, prepare=prepare)
 
 
 def is_unfilled(stack: 'Stack') -> bool:

@@ -90,7 +90,7 @@ def delete_retired_trust(
     except exceptions.Permanent as exc:
         if database.write(db_trusts.count_rejection, trust_id) == 1:
             if metrics is not None:
-                metrics.trust_refused()
+                metrics.record_trust_refusal()
             message = (
                 'Keystone does not let the service delete the trust %s, which no lease needs: %s'
             )

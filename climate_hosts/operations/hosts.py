@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enrol hosts in pools, change them, and remove them, on request of operators.
+"""Change hosts of the pools, and remove them; :mod:`.enrolment` adds them.
 
 A host of a pool takes no ordinary servers: its root provider in Placement is in the aggregate of
 the pools. Servers of reservations enter by its lanes, see :mod:`climate_common.lanes`. Nova and

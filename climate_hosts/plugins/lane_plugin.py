@@ -122,14 +122,14 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         lease_id: str = '',  # noqa: ARG002
     ) -> ReservedResource:
         params = self._read(context, values) | calendar_plugin.owner_params(context)
-        claimed = self._claim(params)
+        reserved = self._build_reserved(params)
         self._check_grace(params)
         if context.project_id in params.get('share_with', ()):
             raise exceptions.BadRequest(
                 'share_with: must name other projects; servers of your own one enter anyway.',
                 field='share_with',
             )
-        return claimed
+        return reserved
 
     def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         self._check_grace(values)
@@ -184,11 +184,12 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         context: 'RequestContext',  # noqa: ARG002
         lease_id: str,  # noqa: ARG002
         values: Mapping[str, Any],  # noqa: ARG002
-        claimed: ReservedResource,
+        reserved: ReservedResource,
     ) -> ReservedResource:
+        """Create nothing: say how long before the start the hosts are prepared."""
         seconds = self.conf[self.resource_type].prepare_seconds
         before = datetime.timedelta(seconds=seconds)
-        return dataclasses.replace(claimed, prepare=seconds > 0, prepare_before=before)
+        return dataclasses.replace(reserved, prepare=seconds > 0, prepare_before=before)
 
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Prepare the lanes, closed; a lane that is still in use is left to the start."""

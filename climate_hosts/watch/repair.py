@@ -8,7 +8,7 @@ was removed in part, is reported: its operator has to decide.
 
 The end of a lease closes its lanes. But a manager that stood still while it started a lease
 may open one afterwards: servers of a lease that has ended could enter, and the next lease on
-the host would wait for ever. Lanes that are open to a reservation that has ended in the
+the host would wait forever. Lanes that are open to a reservation that has ended in the
 database are closed without a request. Lanes that no reservation explains, because leases
 were purged or a backup was restored, are closed when an operator runs the repair.
 

@@ -127,7 +127,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         values: Mapping[str, Any],
         lease_id: str = '',  # noqa: ARG002
     ) -> ReservedResource:
-        return self._claim(self._params(values))
+        return self._build_reserved(self._params(values))
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         required = list(values.get('required_floatingips') or ())

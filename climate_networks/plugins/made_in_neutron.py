@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Make in Neutron, at the start of a lease, what the calendar promised: exactly one of each.
+"""Create in Neutron, at the start of a lease, what the calendar allocated: one of each.
 
-It is made with the rights of the service in the project of the lease. Its description marks it
+It is created with the rights of the service in the project of the lease. Its description marks it
 from the first moment on, which closes the time until its id is saved: what an earlier try has
 made, or another manager, is found by it and taken over.
 """

@@ -141,7 +141,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         values: Mapping[str, Any],
         lease_id: str = '',  # noqa: ARG002
     ) -> ReservedResource:
-        return self._claim(self._params(values) | calendar_plugin.owner_params(context))
+        return self._build_reserved(self._params(values) | calendar_plugin.owner_params(context))
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         # Clients of Blazar send empty texts for what is not said.

@@ -37,7 +37,7 @@ def _lines() -> Iterator[str]:
     for kind in schemas.list_types():
         yield from (f'   * - ``{kind.event_type}``', f'     - {kind.sent}')
     yield ''
-    common = list(rows(schemas.GIVEN.schema))
+    common = list(rows(schemas.USER_EVENT_TYPE.schema))
     yield from table('Payload of what tells of a lease', 'Field', common)
     for kind in schemas.list_types():
         own = [row for row in rows(kind.schema) if row not in common]

@@ -27,4 +27,4 @@ def test_every_status_kind_and_limit_has_a_word(
 
 def test_every_event_that_is_shown_has_a_word() -> None:
     shown = {each.event_type for each in events.TABLE if not each.hidden}
-    assert shown - {each for each, _word in words.EVENTS} == {events.BY_USER}
+    assert shown - {each for each, _word in words.EVENTS} == {events.USER_EVENT}

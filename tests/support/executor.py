@@ -7,11 +7,11 @@ from typing import Any
 from sqlalchemy import orm
 
 from climate_core.db.engine import Database
-from climate_core.db.events import NO_SERVICES, DueEvent, Services
+from climate_core.db.events import NO_SERVICES, CalledServices, DueEvent
 from climate_core.db.sql import Clock
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.event_pool import EventPool
-from climate_core.engine.executor import EventExecutor, EventJob, Stage, WorkResult
+from climate_core.engine.executor import EventExecutor, EventJob, JobStage, WorkResult
 from climate_core.engine.fast_start import FastStarts
 from climate_core.lease.model import Lease
 
@@ -22,7 +22,7 @@ class SingleExecutor(EventExecutor):
     def run(self, due: DueEvent) -> WorkResult:
         """Work on an event to its end; return its result."""
         job = self.create_job(due)
-        while job.stage is not Stage.ENDED:
+        while job.stage is not JobStage.ENDED:
             if job.writes:
                 self.write([job])
             else:
@@ -43,19 +43,21 @@ class ScriptedExecutor(SingleExecutor):
 
     def create_job(self, due: DueEvent) -> EventJob:
         if due.id in self.calls_of:
-            return EventJob(due, Stage.CALL)
-        return EventJob(due, Stage.FINISH) if due.id in self.writes_of else super().create_job(due)
+            return EventJob(due, JobStage.CALL)
+        return (
+            EventJob(due, JobStage.FINISH) if due.id in self.writes_of else super().create_job(due)
+        )
 
     def call(self, job: EventJob) -> None:
         call = self.calls_of.get(job.due.id)
         if call is None:
             super().call(job)
             return
-        job.stage = Stage.FINISH if job.due.id in self.writes_of else Stage.ENDED
+        job.stage = JobStage.FINISH if job.due.id in self.writes_of else JobStage.ENDED
         try:
             call(job)
         except Exception as exc:  # noqa: BLE001 - it is the result
-            job.stage, job.error = Stage.ENDED, exc
+            job.stage, job.error = JobStage.ENDED, exc
 
     def _write_job(self, session: orm.Session, job: EventJob, lease: Lease | None) -> Any:
         write = self.writes_of.get(job.due.id)
@@ -64,7 +66,7 @@ class ScriptedExecutor(SingleExecutor):
     def _record_finish(self, job: EventJob, after: Any, error: BaseException | None) -> None:
         if job.due.id in self.writes_of:
             self.written[job.due.id] = error or after
-            job.stage = Stage.ENDED
+            job.stage = JobStage.ENDED
         else:
             super()._record_finish(job, after, error)
 
@@ -79,17 +81,17 @@ class WholeEvents:
         self._run = run
 
     def create_job(self, due: DueEvent) -> EventJob:
-        return EventJob(due, Stage.CALL)
+        return EventJob(due, JobStage.CALL)
 
     def call(self, job: EventJob) -> None:
         try:
             job.result = self._run(job.due)
         except BaseException as exc:  # noqa: BLE001 - it is the result
             job.error = exc
-        job.stage = Stage.ENDED
+        job.stage = JobStage.ENDED
 
     def abandon(self, job: EventJob) -> None:
-        job.stage = Stage.ENDED
+        job.stage = JobStage.ENDED
 
 
 def pool_of(run: Callable[[DueEvent], WorkResult], workers: int) -> EventPool:
@@ -101,6 +103,6 @@ def pool_of(run: Callable[[DueEvent], WorkResult], workers: int) -> EventPool:
     return EventPool(executor, workers, ServiceBulkhead(workers, 100))
 
 
-def early_polls(database: Database, services: Services = NO_SERVICES) -> FastStarts:
+def early_polls(database: Database, services: CalledServices = NO_SERVICES) -> FastStarts:
     """Return what finds early polls in the database, without a cached start."""
     return FastStarts(database, Clock(database), {}, ServiceBulkhead(1, 100, services))

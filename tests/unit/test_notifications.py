@@ -53,7 +53,7 @@ def test_every_own_event_has_a_name() -> None:
 def test_schema_of_an_unknown_notification_is_none() -> None:
     with pytest.raises(KeyError):
         schemas.get_type('volume.create')
-    assert schemas.get_type('lease.event.call_mum') is schemas.GIVEN
+    assert schemas.get_type('lease.event.call_mum') is schemas.USER_EVENT_TYPE
 
 
 def test_the_seconds_to_the_start() -> None:

@@ -16,7 +16,7 @@ _EVENT: dict[str, Any] = {
             'event_type': {
                 'type': 'string',
                 'pattern': limits.json_pattern(limits.EVENT_TYPE_PATTERN),
-                'not': {'enum': sorted(events.OWN_TYPES)},
+                'not': {'enum': sorted(events.RESERVED_TYPES)},
                 'description': 'Any name in lower case that the service does not use itself; '
                 'without ".error" or ".stop" at its end.',
             },

@@ -25,9 +25,9 @@ from climate_core.lease.events.start import (
     UserEvent,
 )
 from climate_core.lease.transitions import (
-    BY_USER,
+    USER_EVENT,
+    EndStage,
     EventHandler,
-    Stage,
     cancel_by_stage,
     get_handler,
     is_user_event,
@@ -36,9 +36,9 @@ from climate_core.lease.transitions import (
 )
 
 __all__ = [
-    'BY_USER',
+    'USER_EVENT',
+    'EndStage',
     'EventHandler',
-    'Stage',
     'cancel_by_stage',
     'get_handler',
     'is_user_event',
@@ -65,4 +65,4 @@ TABLE: Final[tuple[EventHandler, ...]] = (
 register(TABLE)
 
 #: The types that a user cannot add to a lease.
-OWN_TYPES: Final = frozenset(each.event_type for each in TABLE if not each.accepted)
+RESERVED_TYPES: Final = frozenset(each.event_type for each in TABLE if not each.users_may_add)

@@ -14,12 +14,12 @@ from climate_core.lease.events import start
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import (
     Change,
+    EndStage,
     EventHandler,
     EventWork,
     Outcome,
     Outcomes,
     Result,
-    Stage,
 )
 
 _L = states.LeaseStatus
@@ -47,7 +47,7 @@ def end_lease(lease: Lease, now: datetime) -> Change:
     has_started = now > lease.start_date and lease.status not in states.UNGRANTED
     after = _with_earlier_end(lease, min(lease.end_date, now)) if has_started else lease
     reason = 'Its user ended the lease.' if has_started else CANCELLED
-    after = transitions.cancel_by_stage(after, Stage.END_REQUESTED, reason, now)
+    after = transitions.cancel_by_stage(after, EndStage.END_REQUESTED, reason, now)
     if not lease.live:
         ended = transitions.terminate_lease(after, now, end_reason(after))
         return Change(ended, {'lease.update': None, ENDED: None})
@@ -73,7 +73,7 @@ def delete_lease(lease: Lease, now: datetime) -> Change:
     if lease.status == _L.DELETING:
         return Change(lease)
     reason = 'The lease is deleted.'
-    after = transitions.cancel_by_stage(deleting, Stage.END_REQUESTED, reason, now)
+    after = transitions.cancel_by_stage(deleting, EndStage.END_REQUESTED, reason, now)
     return Change(after.with_events(end_now(lease, now)))
 
 
@@ -87,7 +87,7 @@ class EndLease(EventHandler):
         'lease.update': 'servers on its hosts have a grace period, or are migrated',
     }
     priority = 1
-    cancelled_by = Stage.TERMINATED
+    cancelled_by = EndStage.TERMINATED
     plugin_methods = ('end',)
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
@@ -103,7 +103,7 @@ class EndLease(EventHandler):
             lease = lease.moved_to(_L.TERMINATING, end_reason(lease))
         # A resource that was being removed from the lease is freed with the rest.
         reason = 'The end of the lease came first.'
-        after = transitions.cancel_by_stage(lease, Stage.END_BEGINS, reason, now)
+        after = transitions.cancel_by_stage(lease, EndStage.END_BEGINS, reason, now)
         if start_failed:
             notifications: dict[str, str | None] = {start.START_FAILED: start.TOO_LATE}
         else:
@@ -136,7 +136,7 @@ class EndReservation(EventHandler):
     notifications = {'lease.update': 'a resource left the lease'}
     priority = 1
     hidden = True
-    cancelled_by = Stage.END_BEGINS
+    cancelled_by = EndStage.END_BEGINS
     plugin_methods = ('end',)
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
@@ -161,7 +161,9 @@ class EndReservation(EventHandler):
         if lease.status == _L.ERROR:
             # The removed resource may be the one that had failed.
             after = dataclasses.replace(after, status=transitions.recovered_status(after, now))
-            reason = transitions.permanent_errors(after) or transitions.user_start_reason(after)
+            reason = transitions.summarize_permanent_errors(
+                after
+            ) or transitions.user_start_reason(after)
             after = dataclasses.replace(after, status_reason=reason)
         return Change(after, {'lease.update': None})
 
@@ -251,7 +253,7 @@ class Cleanup(EventHandler):
     on_failure = 'retried; abandoned after a permanent failure'
     priority = 3
     hidden = True
-    cancelled_by = Stage.NEVER
+    cancelled_by = EndStage.NEVER
 
     def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
         return Change(lease.with_events(transitions.settle_event(event, outcomes[event.id], now)))

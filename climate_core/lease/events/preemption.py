@@ -15,7 +15,7 @@ from climate_common import dates, resource_types
 from climate_core.lease import model, states, transitions
 from climate_core.lease.events import preparation
 from climate_core.lease.model import Event, Lease, Reservation
-from climate_core.lease.transitions import Change, EventHandler, EventWork, Outcomes, Stage
+from climate_core.lease.transitions import Change, EndStage, EventHandler, EventWork, Outcomes
 
 _L = states.LeaseStatus
 _R = states.ReservationStatus
@@ -75,7 +75,7 @@ class PreemptLease(EventHandler):
     on_failure = 'retried for ever'
     notifications = {PREEMPTED: 'it has released what another lease needs, and is queued'}
     priority = 1
-    cancelled_by = Stage.END_BEGINS
+    cancelled_by = EndStage.END_BEGINS
     plugin_methods = ('preempt',)
     done_status = _R.PENDING
 

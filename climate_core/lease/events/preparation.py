@@ -23,12 +23,12 @@ from climate_core.lease import model, states, transitions
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import (
     Change,
+    EndStage,
     EventHandler,
     EventWork,
     Outcome,
     Outcomes,
     Result,
-    Stage,
 )
 
 _L = states.LeaseStatus
@@ -60,7 +60,7 @@ class PrepareReservation(EventHandler):
     notifications = {'lease.update': 'a resource cannot be prepared'}
     priority = 2
     hidden = True
-    cancelled_by = Stage.END_BEGINS
+    cancelled_by = EndStage.END_BEGINS
     plugin_methods = ('prepare', 'rollback_prepare')
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
@@ -192,7 +192,10 @@ def _unblock_start(before: Lease, after: Lease, now: datetime) -> Lease:
 def _reason_before_start(lease: Lease) -> str | None:
     """Return the reason of a lease that has not started."""
     failing = (r for r in lease.live if r.status_reason is not None and r.status == _R.PENDING)
-    reasons = [transitions.permanent_errors(lease), transitions.summarize_errors(failing)]
+    reasons = [
+        transitions.summarize_permanent_errors(lease),
+        transitions.summarize_errors(failing),
+    ]
     return '; '.join(filter(None, reasons)) or transitions.user_start_reason(lease)
 
 

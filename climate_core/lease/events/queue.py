@@ -15,12 +15,12 @@ from climate_core.lease.events import preparation, schedule
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import (
     Change,
+    EndStage,
     EventHandler,
     EventWork,
     Outcome,
     Outcomes,
     Result,
-    Stage,
 )
 
 _L = states.LeaseStatus
@@ -42,7 +42,7 @@ class UngrantedEvent(EventHandler):
     """Make one call for a lease until it is granted."""
 
     priority = 2
-    cancelled_by = Stage.END_BEGINS
+    cancelled_by = EndStage.END_BEGINS
     #: The status of a lease that is not granted.
     lease_status: ClassVar[states.LeaseStatus]
     #: The reason to skip the event of a lease in another status.

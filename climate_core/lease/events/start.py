@@ -17,12 +17,12 @@ from climate_core.lease.events import preparation
 from climate_core.lease.model import Event, Lease, Reservation
 from climate_core.lease.transitions import (
     Change,
+    EndStage,
     EventHandler,
     EventWork,
     Outcome,
     Outcomes,
     Result,
-    Stage,
 )
 
 #: The notification that the end was moved after ``before_end_lease``.
@@ -65,7 +65,7 @@ class ReadyToStart(Notice):
     notifications = {
         'lease.event.ready_to_start': 'its start has come, and it waits for its user to start it'
     }
-    cancelled_by = Stage.END_BEGINS
+    cancelled_by = EndStage.END_BEGINS
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         work = super().begin(lease, event, now)
@@ -89,17 +89,17 @@ class BeforeEnd(Notice):
         END_MOVED: ('it was extended after ``before_end_lease``, which does not hold any more'),
     }
     # Clients of Blazar give it with a new lease.
-    accepted = True
+    users_may_add = True
 
 
 class UserEvent(Notice):
     """Handle an event that a user adds to a lease, with a type that the user names."""
 
-    event_type = transitions.BY_USER
+    event_type = transitions.USER_EVENT
     due = 'at the time that the user sets'
     action = 'notifies'
     notifications = {'lease.event.<name>': 'an event that the user added is due'}
-    accepted = True
+    users_may_add = True
 
 
 _L = states.LeaseStatus
@@ -165,7 +165,7 @@ def record_start_warning(lease: Lease, reason: str | None) -> Change:
     is_over = lease.status != _L.PENDING or lease.deleted_at is not None
     if is_over or not waits or has_warning == (reason is not None):
         return Change(lease)
-    known = transitions.permanent_errors(lease)
+    known = transitions.summarize_permanent_errors(lease)
     if reason is None:
         after = dataclasses.replace(lease, status_reason=known)
         return Change(after, {'lease.update': TRUST_ACCEPTED})
@@ -189,7 +189,7 @@ class StartLease(EventHandler):
         START_WARNING: 'its start will fail; sent shortly before the start',
     }
     priority = 2
-    cancelled_by = Stage.END_BEGINS
+    cancelled_by = EndStage.END_BEGINS
     plugin_methods = ('start',)
     done_status = _R.ACTIVE
     done_when_active = True
@@ -218,7 +218,9 @@ class StartLease(EventHandler):
         if waiting:
             # The last reason stays until its resource is active.
             failing = [r for r in waiting if r.status_reason is not None][:1]
-            reason = transitions.summarize_errors(failing) or transitions.permanent_errors(after)
+            reason = transitions.summarize_errors(
+                failing
+            ) or transitions.summarize_permanent_errors(after)
             after = dataclasses.replace(after, status_reason=reason)
             later = dict.fromkeys(preparation.blocks_start(after), _WHILE_CREATED)
             outcomes = {**later, **outcomes}
@@ -229,7 +231,7 @@ class StartLease(EventHandler):
             after = after.moved_to(_L.ERROR, reason)
             event = transitions.complete_event(event, reason, now, _E.ERROR)
             return Change(after.with_events(event), {START_FAILED: reason})
-        after = after.moved_to(_L.ACTIVE, transitions.permanent_errors(after))
+        after = after.moved_to(_L.ACTIVE, transitions.summarize_permanent_errors(after))
         after = dataclasses.replace(after, retries_left=None, duration=None)
         return Change(
             after.with_events(transitions.complete_event(event, None, now)), {STARTED: None}
@@ -253,7 +255,7 @@ class ReallocateReservation(EventHandler):
     notifications = {'lease.update': 'something that was added cannot be started'}
     priority = 2
     hidden = True
-    cancelled_by = Stage.END_BEGINS
+    cancelled_by = EndStage.END_BEGINS
     plugin_methods = ('reallocate',)
     done_status = _R.ACTIVE
     until_end = True
@@ -310,9 +312,12 @@ def _startable(lease: Lease, event: Event) -> tuple[Reservation, ...]:
 def _reason_after(lease: Lease, reservation: Reservation, outcome: Outcome) -> str | None:
     """Return the reason of a lease; the last reason stays while the work continues."""
     if outcome.result is Result.DONE:
-        return transitions.permanent_errors(lease)
+        return transitions.summarize_permanent_errors(lease)
     if outcome.reason is None:
         return lease.status_reason
     failing = dataclasses.replace(reservation, status_reason=outcome.reason)
-    reasons = [transitions.permanent_errors(lease), transitions.summarize_errors([failing])]
+    reasons = [
+        transitions.summarize_permanent_errors(lease),
+        transitions.summarize_errors([failing]),
+    ]
     return '; '.join(filter(None, reasons))

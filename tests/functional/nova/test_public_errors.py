@@ -57,8 +57,11 @@ def _create_trust() -> None:
 def _reserve_with_few_roles() -> None:
     roles = {'1': 'member', '2': 'load-balancer_member', '3': 'creator'}
     cloud: Any = types.SimpleNamespace(owner_roles=lambda _trust_id: roles)
-    context: Any = types.SimpleNamespace(is_delegated=True, trust_id=None, role_ids={})
-    draft._check_delegated(cloud, LEASE, context, FIELD)
+    plugin: Any = types.SimpleNamespace(wakes_as_owner=True, title='Server', cloud=cloud)
+    context: Any = types.SimpleNamespace(
+        user_id=LEASE.user_id, is_delegated=True, trust_id=None, role_ids={}
+    )
+    draft.check_owner(plugin, LEASE, context, FIELD)
 
 
 def _reserve_in_the_lease_of_another_user() -> None:

@@ -26,7 +26,7 @@ WRONG = {
     ],
     (limits.check_event_type, 'must be lower-case letters'): [
         *(None, '', 'a' * 67, 'Upper', '.dot', 'x\n', 'x.error', 'x.stop'),
-        *event_types.OWN,
+        *event_types.RESERVED_TYPES,
     ],
     (limits.check_start_notices, r'up to 20 integers, each from 1 to 31622400 \(seconds\)'): [
         *(None, 60, '60', [0], [True], ['60'], [1.5], [31622401], [60] * 21),

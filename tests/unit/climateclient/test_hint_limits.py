@@ -66,7 +66,7 @@ def test_accepted_hints_are_accepted_by_the_service(params):
         {'events': [event('x')] * 101},
         {'events': [event('x', time='2026-11-21 10:00')]},
         {'events': [event('x', time='2030-11-21 10:00')]},
-        *({'events': [event(each)]} for each in sorted(events.OWN_TYPES)),
+        *({'events': [event(each)]} for each in sorted(events.RESERVED_TYPES)),
     ],
 )
 def test_hints_that_the_service_refuses_are_refused(params):
@@ -76,7 +76,7 @@ def test_hints_that_the_service_refuses_are_refused(params):
         serve({'name': 'l', 'end_date': '2026-12-21 12:00', **params})
 
 
-kinds = st.text('aZ09_.-\n', max_size=70) | st.sampled_from(sorted(events.OWN_TYPES))
+kinds = st.text('aZ09_.-\n', max_size=70) | st.sampled_from(sorted(events.RESERVED_TYPES))
 times = st.datetimes(
     datetime.datetime(2026, 11, 21, 11, 58), datetime.datetime(2026, 11, 21, 14)
 ).map(str)

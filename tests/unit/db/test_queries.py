@@ -28,7 +28,7 @@ from tests.support.world import TYPE, World, user
 NEVER = '2099-01-01 00:00'
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(1)
-SERVICES = events.Services({'thing': [TYPE]})
+SERVICES = events.CalledServices({'thing': [TYPE]})
 
 
 def test_a_deleted_lease_is_not_read(any_world: World) -> None:

@@ -127,7 +127,7 @@ class Invariants:
                 assert not live(self.rows, lease), lease
                 kinds = {e['event_type'] for e in opened(self.rows, lease)}
                 stages = {events.get_handler(each).cancelled_by for each in kinds}
-                assert stages <= {events.Stage.NEVER}, (lease, kinds)
+                assert stages <= {events.EndStage.NEVER}, (lease, kinds)
             else:
                 assert lease['deleted_at'] is None, lease
 

@@ -17,7 +17,7 @@ from climate_core.engine import event_pool
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.claims import ClaimLost
 from climate_core.engine.event_pool import EventPool
-from climate_core.engine.executor import EventJob, Stage, WorkResult
+from climate_core.engine.executor import EventJob, JobStage, WorkResult
 from climate_core.engine.scheduler import Scheduler
 from climate_core.lease import model, states
 from tests.support.world import World
@@ -344,7 +344,7 @@ def test_early_look_waits_for_no_transaction(pool: Pool, monkeypatch: pytest.Mon
 
     def look(job: EventJob) -> None:
         pool.asked.release()
-        job.stage = Stage.ENDED
+        job.stage = JobStage.ENDED
 
     pool.executor.calls_of = {due.id: look}
     pool.begin(due)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
-from climate_core.concurrency import Outcome
+from climate_core.concurrency import ItemResult
 from climate_core.db import events, listing, sql, store
 from climate_core.db import leases as db_leases
 from climate_core.db.events import DueEvent
@@ -41,7 +41,7 @@ class Group:
 
         :param writes: the id of a lease, and what is done with it
         """
-        outcomes: list[Outcome[Any]] = []
+        outcomes: list[ItemResult[Any]] = []
 
         def write() -> None:
             executor = self.world.executor

@@ -61,7 +61,7 @@ class Loop:
         with self._ended:
             self._ended.notify_all()
 
-    def threads(self, service: str, count: int) -> None:
+    def set_threads(self, service: str, count: int) -> None:
         """Note the number of threads, as the metrics do."""
         with self._ended:
             self.told[service] = count

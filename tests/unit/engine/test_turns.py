@@ -95,7 +95,7 @@ def test_lease_that_has_just_become_due_has_its_turn(any_world: World) -> None:
 
 
 def test_event_names_the_services_that_it_may_call(any_world: World) -> None:
-    services = events.Services({'one': [TYPE], 'two': ['test:none'], 'keystone': []})
+    services = events.CalledServices({'one': [TYPE], 'two': ['test:none'], 'keystone': []})
     any_world.create('a', 'b', 'c', end='2099-01-01 00:00')
     ended = any_world.create('d', end='2099-01-01 00:00')
     any_world.delete(ended)
@@ -108,7 +108,7 @@ def test_event_names_the_services_that_it_may_call(any_world: World) -> None:
 
 
 def test_what_calls_no_full_service_has_half_of_what_is_taken(any_world: World) -> None:
-    services = events.Services({'full': [TYPE], 'other': ['test:none']})
+    services = events.CalledServices({'full': [TYPE], 'other': ['test:none']})
     for number in range(20):
         any_world.create(f'a{number}', end='2099-01-01 00:00')
     for _ in range(3):
@@ -120,7 +120,7 @@ def test_what_calls_no_full_service_has_half_of_what_is_taken(any_world: World) 
 
 
 def test_event_names_the_service_of_a_resource_that_joined_later(any_world: World) -> None:
-    services = events.Services({'one': [TYPE], 'two': ['test:other']})
+    services = events.CalledServices({'one': [TYPE], 'two': ['test:other']})
     lease = any_world.lease(any_world.create('a', end='2099-01-01 00:00'))
     joined = dataclasses.replace(
         lease.reservations[0], id=str(uuid.uuid4()), resource_type='test:other', resource_id='b'

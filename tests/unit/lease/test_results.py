@@ -83,14 +83,14 @@ def test_recovered_status_follows_from_the_reservations(
 def test_permanent_errors_are_what_failed_and_what_was_lost() -> None:
     lost = dataclasses.replace(reservation('c', 'deleted', 'gone'), missing_resources=True)
     one = lease(reservation('a', 'error', 'never'), reservation('b', 'pending', 'away'), lost)
-    assert transitions.permanent_errors(one) == 't a: never; t c: gone'
-    assert transitions.permanent_errors(lease(reservation())) is None
+    assert transitions.summarize_permanent_errors(one) == 't a: never; t c: gone'
+    assert transitions.summarize_permanent_errors(lease(reservation())) is None
 
 
 def test_hosts_are_named_by_their_reservation() -> None:
     made = reservation('a', 'error', 'never')
     hosts = dataclasses.replace(made, id='b', unit_kind='host')
-    assert transitions.permanent_errors(lease(hosts)) == 't b: never'
+    assert transitions.summarize_permanent_errors(lease(hosts)) == 't b: never'
 
 
 def test_summary_of_many_names_the_first_ten() -> None:

@@ -511,7 +511,7 @@ def test_trust_that_keystone_keeps_is_told_once_and_tried_later_and_later(
     finish(world, create(world, 'a'))
     monkeypatch.setattr(world.trusts, 'delete', raising(exceptions.Permanent('not allowed')))
     told: list[int] = []
-    observer: Any = types.SimpleNamespace(trust_refused=lambda: told.append(1))
+    observer: Any = types.SimpleNamespace(record_trust_refusal=lambda: told.append(1))
 
     def look() -> None:
         for each in cleanup.find_retired_trusts(world.database):
@@ -575,7 +575,7 @@ def test_create_whose_trusts_are_retired_again_and_again_is_to_be_tried_later(
         tries.append(1)
         raise trusts.TrustRetired
 
-    monkeypatch.setattr(world.operations.creator, '_commit', retired)
+    monkeypatch.setattr(world.operations.creator, '_run_transaction', retired)
     with pytest.raises(exceptions.ServiceUnavailable):
         create(world, 'b', id=ID)
     assert len(tries) == 3

@@ -45,9 +45,9 @@ def test_one_request_asks_for_so_many_at_most(asked: str) -> None:
             demands = allocation.read_demands(services.plugins, made)
             allocation.allocate(services, mock.Mock(), lease, demands, NOON)
 
-    ask(limits.PROMISED)
+    ask(limits.CALENDAR_RESERVATIONS)
     assert len(calendar.mock_calls) == 1
-    with pytest.raises(exceptions.BadRequest, match=str(limits.PROMISED)) as caught:
-        ask(limits.PROMISED + 1)
+    with pytest.raises(exceptions.BadRequest, match=str(limits.CALENDAR_RESERVATIONS)) as caught:
+        ask(limits.CALENDAR_RESERVATIONS + 1)
     assert caught.value.field == 'reservations'
     assert len(calendar.mock_calls) == 1

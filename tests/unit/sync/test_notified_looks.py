@@ -231,7 +231,7 @@ def simplified(due):
 
 def test_early_look_counts_for_the_service_of_its_resource(database):
     waiting(database, SERVER)
-    services = events.Services({'nova': ['virtual:instance'], 'cinder': ['virtual:volume']})
+    services = events.CalledServices({'nova': ['virtual:instance'], 'cinder': ['virtual:volume']})
     due = early_polls(database, services).find_early_poll('virtual:instance', 'server-1')
     assert set(due.services) == {'nova'}
 

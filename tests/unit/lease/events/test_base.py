@@ -9,8 +9,10 @@ from tests.support.leases import HOUR, NOON
 
 
 def test_handler_of_an_unknown_type_is_that_of_users() -> None:
-    assert transitions.get_handler('a note') is transitions.get_handler(transitions.BY_USER)
-    assert transitions.get_handler(model.START) is not transitions.get_handler(transitions.BY_USER)
+    assert transitions.get_handler('a note') is transitions.get_handler(transitions.USER_EVENT)
+    assert transitions.get_handler(model.START) is not transitions.get_handler(
+        transitions.USER_EVENT
+    )
 
 
 @pytest.mark.parametrize('handler', events.TABLE, ids=lambda each: each.event_type)

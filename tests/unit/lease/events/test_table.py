@@ -8,7 +8,7 @@ import pytest
 from climate_common import event_types
 from climate_core.lease import events, model, views
 from climate_core.lease.events import end
-from climate_core.lease.transitions import Stage
+from climate_core.lease.transitions import EndStage
 from tests.support.leases import HOUR, NOON, lease, reservation
 from tests.support.world import World
 
@@ -41,14 +41,17 @@ def test_order_at_equal_times() -> None:
 def test_types_without_a_row_are_of_users() -> None:
     assert events.is_user_event('call_mum')
     assert not any(events.is_user_event(each) for each in TYPES if each != 'of_user')
-    given = {each for each in (*TYPES, 'note') if events.get_handler(each).accepted}
+    given = {each for each in (*TYPES, 'note') if events.get_handler(each).users_may_add}
     assert given == {model.BEFORE_END, 'of_user', 'note'}
-    assert set(TYPES) - given == events.OWN_TYPES
+    assert set(TYPES) - given == events.RESERVED_TYPES
 
 
 def test_clients_refuse_the_types_of_the_table_that_users_cannot_give() -> None:
     place = 'climate_common/event_types.py'
-    missing, left = events.OWN_TYPES - event_types.OWN, event_types.OWN - events.OWN_TYPES
+    missing, left = (
+        events.RESERVED_TYPES - event_types.RESERVED_TYPES,
+        event_types.RESERVED_TYPES - events.RESERVED_TYPES,
+    )
     assert not missing, f'add {sorted(missing)} to {place}'
     assert not left, f'take {sorted(left)} out of {place}: the table has no such event'
 
@@ -72,17 +75,17 @@ def test_hidden_events_are_not_shown() -> None:
     ('stage', 'left'),
     [
         (
-            Stage.END_BEGINS,
-            {model.BEFORE_START, model.BEFORE_END, model.END, 'note', *events.OWN_TYPES}
+            EndStage.END_BEGINS,
+            {model.BEFORE_START, model.BEFORE_END, model.END, 'note', *events.RESERVED_TYPES}
             - {model.START, model.READY, model.PREPARE, model.END_RESERVATION}
             - {model.REALLOCATE, model.RETRY, model.MAKE_ROOM, model.PREEMPT},
         ),
-        (Stage.END_REQUESTED, {model.END, model.EXTERNAL_END, model.RELEASE_TRUST}),
-        (Stage.TERMINATED, {model.EXTERNAL_END, model.RELEASE_TRUST}),
+        (EndStage.END_REQUESTED, {model.END, model.EXTERNAL_END, model.RELEASE_TRUST}),
+        (EndStage.TERMINATED, {model.EXTERNAL_END, model.RELEASE_TRUST}),
     ],
 )
-def test_cancel_events_leaves_those_of_later_stages(stage: Stage, left: set[str]) -> None:
-    kinds = {*events.OWN_TYPES, model.BEFORE_END, 'note'}
+def test_cancel_events_leaves_those_of_later_stages(stage: EndStage, left: set[str]) -> None:
+    kinds = {*events.RESERVED_TYPES, model.BEFORE_END, 'note'}
     one = lease(events=tuple(model.new_event('lease', kind, NOON, NOON) for kind in kinds))
     after = events.cancel_by_stage(one, stage, 'Over.', NOON)
     assert {each.event_type for each in after.events if each.open} == left
