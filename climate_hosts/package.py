@@ -81,7 +81,7 @@ class HostPackage(ReservationPackage):
     def create_evacuation(self, services: 'Services', queue: 'WaitQueue') -> 'HostEvacuation':
         from climate_hosts.operations import evacuation
 
-        return evacuation.HostEvacuation(services, queue)
+        return evacuation.PoolHostEvacuation(services, queue)
 
     def create_workers(self, parts: ManagerParts) -> Iterator['Background']:
         from climate_hosts.metrics import HostMetrics

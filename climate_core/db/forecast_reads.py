@@ -26,7 +26,7 @@ _L, _R = states.LeaseStatus, states.ReservationStatus
 
 
 @dataclasses.dataclass(slots=True)
-class Preemptible:
+class PreemptibleLease:
     """A preemptible lease that has allocations.
 
     :param runs: whether it uses them already
@@ -44,7 +44,7 @@ class Preemptible:
 
 def find_preemptible(
     session: orm.Session, start: datetime.datetime, end: datetime.datetime, now: datetime.datetime
-) -> dict[str, Preemptible]:
+) -> dict[str, PreemptibleLease]:
     """Read the preemptible leases that can release allocations in a period, in two statements.
 
     One statement if there are none.
@@ -81,10 +81,10 @@ def find_preemptible(
         )
         .order_by(LEASES.c.status == _L.ACTIVE, LEASES.c.created_at.desc(), LEASES.c.id)
     )
-    found: dict[str, Preemptible] = {}
+    found: dict[str, PreemptibleLease] = {}
     lease_of = {}
     for lease_id, reservation_id, status, began, ends in session.execute(query):
-        found.setdefault(lease_id, Preemptible(status == _L.ACTIVE, began, ends, []))
+        found.setdefault(lease_id, PreemptibleLease(status == _L.ACTIVE, began, ends, []))
         lease_of[reservation_id] = lease_id
     for each in calendar.allocations_of_reservations(session, lease_of) if lease_of else ():
         if not each.released:

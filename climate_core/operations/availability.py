@@ -22,7 +22,7 @@ from climate_core.operations.create import LeaseCreator
 from climate_core.operations.draft import Draft, Reserver
 from climate_core.operations.idempotency import check_unreserved, find_equal_holder
 from climate_core.operations.quota import Quota
-from climate_core.operations.services import EvacuationPlanner, Services
+from climate_core.operations.services import HostEvacuation, Services
 from climate_core.plugins.server_placement import RunningServer
 
 
@@ -76,7 +76,7 @@ def dry_run_create(
         start, end = lease_request.start, lease_request.end
     return {
         'granted': not errors.found,
-        'waits': bool(draft.wait_reason) or _would_wait(creator.planner, draft, errors),
+        'waits': bool(draft.wait_reason) or _would_wait(creator.host_evacuation, draft, errors),
         'refusals': [each.body for each in errors.found],
         'available_from': dates.serialize(_find_latest(waits, draft, errors)),
         'start_date': dates.serialize(start),
@@ -100,14 +100,14 @@ def _preempt_servers(
     return draft.with_preemption(found)
 
 
-def _would_wait(planner: EvacuationPlanner, draft: Draft, errors: ErrorCollector) -> bool:
+def _would_wait(evacuation: HostEvacuation, draft: Draft, errors: ErrorCollector) -> bool:
     """Return whether a rejected lease would be queued; report hosts that cannot be drained."""
     lacking = [each for each in errors.found if isinstance(each, exceptions.NotEnough)]
     if not lacking or len(lacking) < len(errors.found):
         return False
     if draft.lease.kind == states.LeaseKind.BEST_EFFORT:
         try:
-            return bool(planner.choose_hosts(draft, lacking[0]))
+            return bool(evacuation.choose_hosts(draft, lacking[0]))
         except exceptions.NotEnough as exc:
             errors.found[:] = [exc]
     return draft.lease.kind == states.LeaseKind.RETRY

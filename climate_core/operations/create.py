@@ -47,7 +47,7 @@ from climate_core.operations.provisioning import OwnerTrusts, Provisioned, Provi
 from climate_core.operations.quota import Quota
 from climate_core.operations.remote import check_allowed, check_generation, remote
 from climate_core.operations.server_preemption import PREEMPTS
-from climate_core.operations.services import EvacuationPlanner, Services
+from climate_core.operations.services import HostEvacuation, Services
 from climate_core.plugins import provisioned_plugin
 from climate_core.plugins.base import Specified
 
@@ -99,14 +99,14 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         services: Services,
         quota: Quota,
         preemption: Preemption,
-        planner: EvacuationPlanner,
+        host_evacuation: HostEvacuation,
         owner_trusts: OwnerTrusts,
     ) -> None:
         super().__init__(services.database, MAX_GROUP_SIZE)
         self.services = services
         self.quota = quota
         self.preemption = preemption
-        self.planner = planner
+        self.host_evacuation = host_evacuation
         self.owner_trusts = owner_trusts
         self.provisioner = Provisioner(services.database, services.plugins, owner_trusts)
         #: Wakes the engines for a lease that was created, joined or found, in a manager.
@@ -370,7 +370,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
                 allocation.check_capacity(self.services, draft)
         except exceptions.NotEnough as exc:
             if draft.before is None and best_effort:
-                hosts = self.planner.choose_hosts(draft, exc)
+                hosts = self.host_evacuation.choose_hosts(draft, exc)
                 reason = f'{words.counted(len(hosts), "shared host")} must be emptied for it.'
                 return dataclasses.replace(draft, wait_reason=reason, hosts_to_evacuate=hosts)
             choice = self.preemption.find(draft)
@@ -437,7 +437,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         draft, done, most, cause = writing
         lease, project_id = done.new_lease(draft), draft.lease.project_id
         if draft.hosts_to_evacuate:
-            lease = self.planner.take_hosts(session, draft, lease)
+            lease = self.host_evacuation.take_hosts(session, draft, lease)
         elif draft.wait_reason or draft.may_wait:
             lease = wait_queue.add(self.services.conf, draft, lease)
         adding = limits.sum_amounts(lease.live, leases=1)

@@ -30,7 +30,7 @@ from climate_core.operations.preemption import Preemption
 from climate_core.operations.provisioning import OwnerTrusts
 from climate_core.operations.quota import Quota
 from climate_core.operations.remote import check_allowed, check_generation, remote
-from climate_core.operations.services import HostEvacuation, NoEvacuation, Services
+from climate_core.operations.services import HostEvacuation, Services
 from climate_core.operations.update import LeaseUpdate, UpdateRequest
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins.base import PollAgain
@@ -64,7 +64,7 @@ class LeaseOperations:
             services,
             self.quota,
             self.preemption,
-            self.host_evacuation.planner,
+            self.host_evacuation,
             self.owner_trusts,
         )
 
@@ -73,7 +73,7 @@ class LeaseOperations:
             evacuation = package.create_evacuation(self.services, self.queue)
             if evacuation is not None:
                 return evacuation
-        return NoEvacuation()
+        return HostEvacuation()
 
     @property
     def lease_calls(self) -> dict[str, Callable[[model.Lease], PollAgain | None]]:

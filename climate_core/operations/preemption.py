@@ -21,7 +21,7 @@ from climate_core import exceptions
 from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.db import events, forecast_reads, leases, store
 from climate_core.db.engine import signal
-from climate_core.db.forecast_reads import Preemptible
+from climate_core.db.forecast_reads import PreemptibleLease
 from climate_core.lease import model, states
 from climate_core.lease.events import preemption, schedule
 from climate_core.lease.history import Cause
@@ -168,7 +168,7 @@ class Preemption:
             signal(session, events.DUE)
 
     def _choose(
-        self, draft: Draft, lease: model.Lease, candidates: Mapping[str, Preemptible]
+        self, draft: Draft, lease: model.Lease, candidates: Mapping[str, PreemptibleLease]
     ) -> PreemptionChoice | None:
         period = max(lease.start_date, draft.now), lease.end_date
         if period[0] >= period[1]:

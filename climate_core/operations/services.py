@@ -3,7 +3,6 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Protocol, Self
 
 from oslo_config import cfg
 from sqlalchemy import orm
@@ -19,57 +18,35 @@ from climate_core.operations.draft import Draft
 from climate_core.plugins.base import PollAgain, ResourcePlugin
 
 
-class EvacuationPlanner(Protocol):
-    """Choose the hosts that are evacuated for a lease of the kind best_effort."""
+class HostEvacuation:
+    """Evacuate hosts for leases of the kind best_effort; a package overrides it.
 
-    def choose_hosts(self, draft: Draft, refused: NotEnough) -> tuple[int, ...]:
+    This one evacuates none: no installed package has hosts.
+    """
+
+    def choose_hosts(self, draft: Draft, refused: NotEnough) -> tuple[int, ...]:  # noqa: ARG002
         """Return the ids of the hosts that are to be evacuated for a new lease.
 
         :param refused: the rejection without an evacuation
         :raises climate_core.exceptions.NotEnough: too few can be evacuated
         :raises climate_core.exceptions.BadRequest: the lease starts too late
         """
+        raise refused
 
-    def take_hosts(self, session: orm.Session, draft: Draft, lease: Lease) -> Lease:
+    def take_hosts(self, session: orm.Session, draft: Draft, lease: Lease) -> Lease:  # noqa: ARG002
         """Take the hosts that are to be evacuated for the new lease of a draft; return the lease.
 
         :raises climate_core.exceptions.NotEnough: another lease has taken one of them
         """
+        return lease
 
-
-class HostEvacuation(Protocol):
-    """Evacuate hosts for leases."""
-
-    @property
-    def planner(self) -> EvacuationPlanner:
-        """Return what chooses the hosts."""
-
-    def step(self, lease: Lease) -> PollAgain | None:
+    def step(self, lease: Lease) -> PollAgain | None:  # noqa: ARG002
         """Take the next step of the evacuation for a lease.
 
         :returns: until when to wait; None: the lease needs no evacuation any more
         :raises climate_core.exceptions.Permanent: it timed out
         """
-
-
-class NoEvacuation:
-    """Evacuate no hosts: no installed package has any."""
-
-    @property
-    def planner(self) -> Self:
-        """Return this object."""
-        return self
-
-    def choose_hosts(self, draft: Draft, refused: NotEnough) -> tuple[int, ...]:  # noqa: ARG002
-        """Reject the lease."""
-        raise refused
-
-    def take_hosts(self, session: orm.Session, draft: Draft, lease: Lease) -> Lease:  # noqa: ARG002
-        """Return the lease."""
-        return lease
-
-    def step(self, lease: Lease) -> None:
-        """Evacuate nothing."""
+        return None
 
 
 @dataclasses.dataclass(eq=False)

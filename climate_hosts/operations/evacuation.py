@@ -13,7 +13,7 @@ import dataclasses
 import datetime
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from oslo_log import log
 from sqlalchemy import orm
@@ -27,7 +27,7 @@ from climate_core.lease import limits, model
 from climate_core.lease.events import queue
 from climate_core.operations.allocation import count_shortage
 from climate_core.operations.draft import Draft
-from climate_core.operations.services import Services
+from climate_core.operations.services import HostEvacuation, Services
 from climate_core.operations.wait_queue import WaitQueue
 from climate_core.plugins import server_placement
 from climate_core.plugins.base import PollAgain
@@ -96,7 +96,7 @@ def load_strategy(name: str) -> server_placement.Strategy:
     return found
 
 
-class HostEvacuation:
+class PoolHostEvacuation(HostEvacuation):
     """Choose hosts that can be evacuated for a lease, evacuate them, and allocate them to it."""
 
     def __init__(self, services: Services, queue: WaitQueue) -> None:
@@ -107,11 +107,6 @@ class HostEvacuation:
         self.queue = queue
         self._clock = services.clock
         self._strategy = load_strategy(self.conf.queue.migration_strategy)
-
-    @property
-    def planner(self) -> Self:
-        """Return this object: it chooses the hosts, too."""
-        return self
 
     def choose_hosts(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
         """Return the ids of the hosts that are to be evacuated for a new lease.
@@ -246,7 +241,7 @@ class _EvacuationPass:
 
     def __init__(
         self,
-        evacuation: HostEvacuation,
+        evacuation: PoolHostEvacuation,
         lease: model.Lease,
         progress: dict[str, Any],
         now: datetime.datetime,

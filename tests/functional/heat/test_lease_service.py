@@ -2,7 +2,6 @@
 """The requests of the lease service to Heat, answered by the real one and not by a fake."""
 
 import datetime
-import functools
 import json as jsonlib
 import uuid
 from types import SimpleNamespace
@@ -154,7 +153,7 @@ class TestLeaseService(HeatTest):
                 self.bus.lost.add('check_resource')
                 ask(ALICE, stacks.get(ALICE, made))
                 self.bus.lost.clear()
-                looks = self.look(made, action, ask, (0, 300, 600))
+                looks = self.look(made, action, (0, 300, 600))
                 assert looks[0].reason is None
                 assert 'without a change for 5 minutes' in looks[1].reason
                 assert [each.repair for each in looks] == [None, None, action]
@@ -206,18 +205,14 @@ class TestLeaseService(HeatTest):
         assert (waits[2].repair, waits[3]) == ('suspend', None)
         assert stacks.get(ALICE, made).status == 'SUSPEND_COMPLETE'
 
-    def look(self, stack_id, action, ask, times):
+    def look(self, stack_id, action, times):
         """Look at a stack some seconds after it was asked for something; return the waits."""
         waits, kept = [], Progress(START, NOW)
         for seconds in times:
             now, stack = NOW + datetime.timedelta(seconds=seconds), stacks.get(ALICE, stack_id)
             context = StepContext(ALICE, mock.Mock(), mock.Mock(), mock.Mock(), kept, now, OPTIONS)
             context = context.observe(*stack_end.observe_stack(context, stack))
-            waits.append(
-                stack_end.wait_for_action(
-                    context, stack, action, functools.partial(ask, ALICE, stack)
-                )
-            )
+            waits.append(stack_end.wait_for_action(context, stack, action))
             kept = Progress.load(waits[-1].progress, START, now)
         return waits
 

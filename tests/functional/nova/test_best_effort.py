@@ -36,7 +36,7 @@ class BestEffortTest(HostLeasesTest):
 
     def setUp(self):
         super().setUp()
-        self.world.operations.host_evacuation.planner.cloud = self.cloud
+        self.world.operations.host_evacuation.cloud = self.cloud
         self.conf.set_override('spare_servers', 0, group='queue')
         self.shared = SharedHostReturner(self.world.database, self.cloud)
         for host in self.SHARED:

@@ -147,7 +147,7 @@ class ContractWorld(World):
         self.conf.set_override('max_retries', 3, group='queue')
         room: Any = InstantEvacuation(self)
         self.operations.host_evacuation = room
-        self.operations.creator.planner = room
+        self.operations.creator.host_evacuation = room
         self.executor = self.new_executor()
         self.ledger.look = self._look
         self._dead = False

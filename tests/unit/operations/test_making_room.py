@@ -71,7 +71,7 @@ def pool(hosts: EnrolledHosts) -> World:
     kind = HostPlugin.resource_type
     world.conf.register_opts(HostPlugin.options, group=kind)
     world.plugins[kind] = HostPlugin(world.conf, hosts.cloud)
-    world.operations.host_evacuation.planner.cloud = hosts.cloud
+    world.operations.host_evacuation.cloud = hosts.cloud
     return world
 
 
