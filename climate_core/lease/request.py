@@ -259,15 +259,15 @@ _OPTIONAL: Final = (
 _FIELDS_OF_KINDS: Final[Mapping[str, tuple[str, str]]] = {
     'max_retries': (
         states.LeaseKind.RETRY,
-        'It is for the kind retry: leases of other kinds are not tried again.',
+        'It is for the kind retry: leases of other kinds are not retried.',
     ),
     'priority': (
         states.LeaseKind.RETRY,
-        'It is for the kind retry: leases of other kinds do not wait.',
+        'It is for the kind retry: leases of other kinds are not queued.',
     ),
     'best_effort_timeout': (
         states.LeaseKind.BEST_EFFORT,
-        'It is for the kind best_effort: for other kinds no hosts are emptied.',
+        'It is for the kind best_effort: for other kinds no hosts are drained.',
     ),
 }
 

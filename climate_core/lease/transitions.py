@@ -173,18 +173,17 @@ def check_changeable(lease: Lease) -> None:
     if lease.preempted_at is not None:
         time = dates.sentence(lease.preempted_at)
         raise exceptions.InvalidState(
-            f'Lease {lease.id} gives up what it has on {time}, since another lease needs it: '
-            'until then only its name can be changed.'
+            f'Lease {lease.id} is preempted on {time}: until then only its name can be changed.'
         )
     if lease.never_granted:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} waited as long as it may and has nothing: only its name can be '
-            'changed. Make another lease.'
+            f'Lease {lease.id} was never granted: only its name can be changed. Create another '
+            'lease.'
         )
     if lease.status == _L.IN_PROGRESS:
         raise exceptions.InvalidState(
-            f'Hosts are being emptied for lease {lease.id}: until then only its name can be '
-            'changed. To ask for something else, end it and make another lease.'
+            f'Hosts are being drained for lease {lease.id}: until then only its name can be '
+            'changed. To request something else, end it and create another lease.'
         )
 
 
@@ -437,7 +436,7 @@ def terminate_lease(lease: Lease, now: datetime, reason: str | None) -> Lease:
         status_reason=reason,
         deleted_at=now if deleting else lease.deleted_at,
     )
-    after = cancel_by_stage(after, EndStage.TERMINATED, 'The lease is over.', now)
+    after = cancel_by_stage(after, EndStage.TERMINATED, 'The lease has ended.', now)
     for handler in _HANDLERS.values():
         after = handler.after_termination(after, now)
     return after

@@ -371,7 +371,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         except exceptions.NotEnough as exc:
             if draft.before is None and best_effort:
                 hosts = self.host_evacuation.choose_hosts(draft, exc)
-                reason = f'{words.counted(len(hosts), "shared host")} must be emptied for it.'
+                reason = f'{words.counted(len(hosts), "shared host")} must be drained for it.'
                 return dataclasses.replace(draft, wait_reason=reason, hosts_to_evacuate=hosts)
             choice = self.preemption.find(draft)
             if choice is None:
@@ -387,7 +387,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             except db_trusts.TrustRetired:
                 self.provisioner.replace_trust(context, writing.done)
         raise exceptions.ServiceUnavailable(
-            'The trust of the owner was retired while the lease was written, several times: try '
+            'The trust of the owner was retired several times while the lease was saved: try '
             'again.'
         )
 
@@ -499,8 +499,8 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         keys = plugin.request_keys(present.lease_id, item.values)
         if set(keys).isdisjoint(plugin.reservation_keys(present)):
             raise exceptions.NameTaken(
-                f'{present.resource_type} {present.resource_id} of this name could not be held '
-                'and is being given back; the name is free when that is done.',
+                f'{present.resource_type} {present.resource_id} of this name could not be '
+                'reserved and is being released; retry when it is deleted.',
                 field='name',
             )
         if isinstance(plugin, Specified):

@@ -362,8 +362,8 @@ def find_held(
 def _check_staying(found: model.Reservation) -> model.Reservation:
     if found.status == states.ReservationStatus.DELETING:
         raise exceptions.ResourceReserved(
-            f'{found.resource_type} {found.resource_id} is being taken out of this lease; it is '
-            'free when that is done.',
+            f'{found.resource_type} {found.resource_id} is being removed from this lease; retry '
+            'when it is removed.',
             field='resource_id',
         )
     return found
@@ -410,7 +410,7 @@ def choose_kind(kind: str | None, items: Sequence[Item]) -> str:
     types = [each.reservation.resource_type for each in items]
     if kind == LeaseKind.BEST_EFFORT and not may_be_best_effort(types):
         raise exceptions.BadRequest(
-            'A lease of the kind best_effort must ask for hosts, in one reservation, and for '
+            'A lease of the kind best_effort must request hosts, in one reservation, and '
             'nothing else.',
             field='kind',
         )
@@ -418,16 +418,16 @@ def choose_kind(kind: str | None, items: Sequence[Item]) -> str:
         retry = kind == LeaseKind.RETRY
         may_be_made = 'servers or volumes' if retry else 'servers, volumes or stacks'
         raise exceptions.BadRequest(
-            f'A lease of the kind {kind} must ask for hosts, capacity, floating IPs or '
-            f'networks, or for {may_be_made} that are made for it.',
+            f'A lease of the kind {kind} must request hosts, capacity, floating IPs or '
+            f'networks, or {may_be_made} that are created for it.',
             field='kind',
         )
     if held:
         _reject_held(held[0], kind)
     if made and kind == LeaseKind.RETRY and len(made) < len(items):
         raise exceptions.BadRequest(
-            f'{made[0].field}: what is made for a lease can be in one of the kind immediate or '
-            'scheduled, or retry if all of it is made.',
+            f'{made[0].field}: a resource created for a lease needs the kind immediate or '
+            'scheduled, or retry if all resources are created for the lease.',
             field='kind',
         )
     return kind
@@ -455,7 +455,7 @@ def _check_stacks(stacks: Sequence[Item]) -> None:
             field = f'{each.field}.hold'
             raise exceptions.BadRequest(
                 f'{field}: must be left out in a lease of the kind {LeaseKind.SCHEDULED}: the '
-                'stack is made shortly before the start.',
+                'stack is created shortly before the start.',
                 field=field,
             )
 
@@ -467,7 +467,7 @@ def _reject_held(item: Item, kind: str) -> NoReturn:
     """
     if item.reservation.parts is not None:
         raise exceptions.BadRequest(
-            f'{item.field}: a stack that is made from a template can be in a lease of the kind '
+            f'{item.field}: a stack that is created from a template can be in a lease of the kind '
             f'immediate or scheduled, not {kind}.',
             field='kind',
         )

@@ -83,8 +83,8 @@ def list_demands(
     unknown = next((each[model.UNKNOWN] for each in inside if model.UNKNOWN in each), None)
     if unknown is not None:
         raise exceptions.BadRequest(
-            f'The {unknown} is known only when the stack is made, so capacity cannot be '
-            'checked before: write it into the template or its parameters, or ask for a lease '
+            f'The {unknown} is known only when the stack is created, so capacity cannot be '
+            'checked before: write it into the template or its parameters, or request a lease '
             'of the kind immediate.',
             field='template',
         )
@@ -243,7 +243,7 @@ def check_servers(
         message = f'{field}: {exc}'
         if later is None:
             raise exceptions.NotEnough(message, field) from exc
-        message += f' It would do from {dates.sentence(later)} on.'
+        message += f' Capacity is expected from {dates.sentence(later)} on.'
         raise exceptions.NotEnough(message, field, dates.serialize(later)) from exc
 
 

@@ -34,9 +34,7 @@ from climate_core.plugins import base
 LOG = log.getLogger(__name__)
 
 _CAUSE: Final = Cause('lease.preempt')
-_HAS_STARTED: Final = (
-    'A preemptible lease has just begun to use what would have been free. Try again.'
-)
+_HAS_STARTED: Final = 'A preemptible lease has just started and uses the capacity. Try again.'
 _NO_TIME: Final = datetime.timedelta()
 _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
 
@@ -70,7 +68,7 @@ class Preemption:
             field = (held[0].field if held else '') or 'preemptible'
             message = (
                 f'{field}: a preemptible lease must have hosts or capacity, or servers, and '
-                'nothing that cannot be given up.'
+                'nothing that cannot be preempted.'
             )
             errors.add(exceptions.BadRequest(message, field=field))
 

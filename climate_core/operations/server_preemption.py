@@ -40,7 +40,7 @@ _KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
 )
 #: The reason of a lease that waits until preempted leases have released their servers.
-PREEMPTS: Final = 'It preempts other leases: it waits until there is room.'
+PREEMPTS: Final = 'It preempts other leases and is queued until they release their capacity.'
 #: Maximum number of earlier waiting leases for which capacity is left, to bound the cost.
 _MAX_LEASES_AHEAD: Final = 100
 #: Maximum number of servers of these leases. A lease that exceeds it is skipped: it may take what
@@ -85,7 +85,7 @@ def find_preempted(
         return None
     if is_tried and not all(reservation.is_made for reservation in lease.live):
         # A server of which only Nova knows yet would not be counted.
-        raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
+        raise exceptions.ServiceUnavailable('Not all of its servers are requested yet.')
     try:
         snapshot = _PoolSnapshot(services, lease, (start, end))
     except exceptions.BadRequest:

@@ -43,12 +43,12 @@ from climate_core.threads import Worker
 LOG = log.getLogger(__name__)
 
 _CAUSE = Cause('lease.granted')
-_CONTENTION_REASON = 'Others were faster again and again; it is tried again.'
+_CONTENTION_REASON = 'Concurrent requests took the capacity; it is retried.'
 #: How far ahead capacity is kept for a queued lease that may start later.
 _LATEST_START = datetime.timedelta(days=366)
 #: Seconds until the next pass if the last passes did not handle all leases.
 _PASS_PAUSE_SECONDS = 1.0
-_INTERNAL_ERROR_REASON = 'Internal error; the log of climate-manager has more.'
+_INTERNAL_ERROR_REASON = 'Internal error; see the log of climate-manager.'
 #: Maximum cost of a pass: a lease of hosts, capacity, addresses or networks costs one.
 _PASS_BUDGET: Final = 100
 #: Cost of a lease that needs the forecast of the common pool.
@@ -410,9 +410,7 @@ class QueueWorker(Worker):
     name = 'queue'
     # An unexpected error of a plugin must not end the manager.
     expected_errors = (Exception,)
-    failure_message = (
-        'It is not known which leases need not wait any more; they are tried again later'
-    )
+    failure_message = 'Could not process the queue; it is retried'
     #: Seconds of the longest sleep: nothing is polled.
     _IDLE_SECONDS = 3600.0
 

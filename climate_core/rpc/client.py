@@ -41,8 +41,8 @@ _NO_MANAGER: Final = (
     'done; try again later.'
 )
 _NO_ANSWER: Final = (
-    'The climate-manager does not answer. What was asked may be done all the same: look before '
-    'you ask again.'
+    'The climate-manager does not answer. The request may still take effect: check its result '
+    'before you repeat it.'
 )
 _TOO_NEW = (
     'This needs a newer lease manager, and the service is being upgraded. Try again when the '

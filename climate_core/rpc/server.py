@@ -101,7 +101,7 @@ class Endpoint:
         except exceptions.ClimateError as exc:
             raise messaging.ExpectedException from exc
         except Stale as exc:
-            LOG.warning('A lease was changed by others again and again', exc_info=True)
+            LOG.warning('Concurrent changes of a lease exhausted the retries', exc_info=True)
             raise error_for_user(exc) or exc
         except DATABASE_ERRORS as exc:
             LOG.exception('The database failed')

@@ -54,8 +54,8 @@ class PrepareReservation(EventHandler):
     )
     on_failure = (
         'retried until the start; a permanent failure puts the reservation and the lease in error '
-        'and frees the resource, which is retried for ever; a lease of the kind retry for whose '
-        'servers there is no capacity is queued again, as is a lease that preempts others'
+        'and frees the resource, which is retried without limit; a lease of the kind retry for '
+        'whose servers there is no capacity is queued again, as is a lease that preempts others'
     )
     notifications = {'lease.update': 'a resource cannot be prepared'}
     priority = 2

@@ -34,8 +34,8 @@ RETRY_FAILED: Final = 'lease.event.retry_lease.error'
 HOSTS_DRAINED: Final = 'lease.event.make_room'
 #: The notification that the hosts were not drained in time.
 DRAIN_TIMED_OUT: Final = 'lease.event.make_room.error'
-_RETRIES_EXHAUSTED: Final = 'There was not enough for it as often as it was tried. {}'
-_GRANTED: Final = 'There is enough for the lease by now.'
+_RETRIES_EXHAUSTED: Final = 'Capacity was insufficient in every retry. {}'
+_GRANTED: Final = 'Capacity is sufficient for the lease now.'
 
 
 class UngrantedEvent(EventHandler):
@@ -98,7 +98,7 @@ class RetryLease(UngrantedEvent):
         RETRY_FAILED: 'it had its last retry',
     }
     lease_status = states.LeaseStatus.WAITING
-    obsolete_reason = 'The lease does not wait any more.'
+    obsolete_reason = 'The lease is no longer queued.'
     abandoned_status = states.LeaseStatus.ERROR
     abandoned_notification = RETRY_FAILED
     lease_call = 'retry_lease'
@@ -131,7 +131,7 @@ class MakeRoom(UngrantedEvent):
         DRAIN_TIMED_OUT: 'its hosts were not drained in time, and are returned',
     }
     lease_status = states.LeaseStatus.IN_PROGRESS
-    obsolete_reason = 'The lease needs no room any more.'
+    obsolete_reason = 'The lease needs no hosts any more.'
     abandoned_status = states.LeaseStatus.TIMEDOUT
     abandoned_notification = DRAIN_TIMED_OUT
     lease_call = 'make_room'

@@ -125,16 +125,17 @@ def start_lease(lease: Lease, now: datetime) -> Change:
     """
     if lease.start_policy != states.StartPolicy.MANUAL:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} starts by itself at {dates.sentence(lease.start_date)}: only one '
-            'whose start_policy is manual is started by its user.'
+            f'Lease {lease.id} starts automatically at {dates.sentence(lease.start_date)}: only '
+            'a lease with start_policy manual can be started by its user.'
         )
     if lease.status in states.ENDING or now >= lease.end_date:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} is over and cannot be started. Make another lease.'
+            f'Lease {lease.id} has ended and cannot be started. Create another lease.'
         )
     if lease.status in states.UNGRANTED:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} waits until there is enough for it and cannot be started before.'
+            f'Lease {lease.id} is queued until capacity is sufficient and cannot be started '
+            'before.'
         )
     transitions.check_changeable(lease)
     if lease.has_started(now):
@@ -142,7 +143,7 @@ def start_lease(lease: Lease, now: datetime) -> Change:
     if now < lease.start_date:
         raise exceptions.InvalidState(
             f'Lease {lease.id} cannot be started before {dates.sentence(lease.start_date)}. '
-            'Move its start_date if it shall be earlier.'
+            'Set an earlier start_date to start it earlier.'
         )
     after = lease.moved_to(_L.STARTING, None) if lease.status == _L.PENDING else lease
     ready = lease.events_of(model.READY)
@@ -200,7 +201,7 @@ class StartLease(EventHandler):
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         if lease.status in states.ENDING or lease.deleted_at is not None:
-            return EventWork(lease, skip_reason='The lease is over.')
+            return EventWork(lease, skip_reason='The lease has ended.')
         if now >= lease.end_date:
             return EventWork(lease, skip_reason=TOO_LATE)
         if lease.status == _L.PENDING:

@@ -296,7 +296,7 @@ class TestScheduledVolumes(MadeVolumes):
         assert 'Of 1 storage pool 1 would do by their kind' in refused.value.message
         assert 'too little GiB on 1 storage pool' in refused.value.message
         assert refused.value.available_from == '2026-12-01T14:00:00.000000'
-        assert refused.value.message.endswith('It would do from 2026-12-01 14:00 UTC on.')
+        assert refused.value.message.endswith('Capacity is expected from 2026-12-01 14:00 UTC on.')
         self.lease(more={'kind': 'scheduled'}, size=40)
 
     def test_type_that_no_pool_serves_is_refused(self):

@@ -30,7 +30,7 @@ def test_refusal_says_why_and_when_it_would_do(freed: int, later: str | None) ->
     with pytest.raises(exceptions.NotEnough, match='too little VCPU on 1 host') as refused:
         pool_forecast.check_servers(forecast, servers, NOON - HOUR, NOON)
     assert refused.value.available_from == later
-    when = 'It would do from 2099-01-01 12:00 UTC on.'
+    when = 'Capacity is expected from 2099-01-01 12:00 UTC on.'
     assert (when in refused.value.message) == (later is not None)
     if later:
         pool_forecast.check_servers(forecast, servers, NOON, NOON + HOUR)

@@ -54,7 +54,7 @@ def test_refusal_names_the_part_and_says_what_would_do(
     assert caught.value.field == 'end_date'
     (address,) = (e.id for e in lease.reservations if e.resource_type == FIP)
     begun = lease.start_date < at(ONE)
-    later = '' if begun else f' With its new length it could begin at {FOUR} UTC.'
+    later = '' if begun else f' With its new length it could start at {FOUR} UTC.'
     # Others have it from that moment on.
     assert caught.value.message == (
         f'This lease cannot be extended until {FOUR} UTC: floating IP {ADDRESS} (reservation '
@@ -103,7 +103,7 @@ def test_refusal_says_of_each_part_until_when_it_could_be_extended(
     assert error.message.endswith(
         f'{partial} {FOUR} UTC, and these parts end at {TWO} UTC, as before.'
     )
-    assert ('it could begin at' in error.message) is (start == ONE)
+    assert ('it could start at' in error.message) is (start == ONE)
     mixed.change(lease, end_date=FOUR, partial=True)
     assert early(mixed, lease) == {FIP: '14:00', HOST: '14:00'}
 

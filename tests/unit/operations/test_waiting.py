@@ -82,7 +82,7 @@ def test_a_lease_never_granted_is_over_at_its_end(hotel: Hotel) -> None:
     second = hotel.book('second', end_date='2026-12-01 15:00')
     lease = hotel.world.settle(second, hours=4)
     assert lease.status == 'TERMINATED'
-    assert lease.status_reason == 'There was not enough for it before its end.'
+    assert lease.status_reason == 'Capacity was insufficient until its end.'
     assert hotel.rooms.opened == ['first']
 
 
@@ -95,7 +95,7 @@ def test_the_last_try_that_fails_leaves_it_in_error(hotel: Hotel) -> None:
         assert (lease.status, lease.retries_left) == ('WAITING', left)
     lease = world.settle(second, minutes=10)
     assert lease.status == 'ERROR'
-    assert 'as often as it was tried' in lease.status_reason
+    assert 'Capacity was insufficient in every retry' in lease.status_reason
     assert 'lease.event.retry_lease.error' in world.told()
     world.delete(second)
     assert world.settle(second).status == 'TERMINATED'
