@@ -91,7 +91,7 @@ def parse(
 
 
 def is_relative(value: object) -> bool:
-    """Tell whether a date means another time whenever it is read: ``now``, ``+2h``."""
+    """Return whether a date means another time whenever it is read: ``now``, ``+2h``."""
     text = value.strip().lower() if isinstance(value, str) else ''
     return text == 'now' or text.startswith('+')
 

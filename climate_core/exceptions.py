@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors with their HTTP status, a stable machine code and the invalid field.
 
-All errors that a user can cause are a :class:`ClimateError`. The API turns it into an answer in
+All errors that a user can cause are a :class:`ClimateError`. The API turns it into a response in
 one place (``climate_core.api``), and RPC carries it from the manager unchanged, so these classes
 must be constructible from ``(message, **kwargs)``, of which all but the message may be missing.
 Their docstrings are the default messages.
@@ -85,11 +85,11 @@ class UnknownHost(BadRequest, code='host.unknown'):
 
 
 class UnknownProperty(BadRequest, code='host.unknown_property'):
-    """No host that the project may have has a property of this name."""
+    """No host that the project may use has a property of this name."""
 
 
 class UnknownSegmentProperty(UnknownProperty, code='network.unknown_property'):
-    """No network segment that the project may have has a property of this name."""
+    """No network segment that the project may use has a property of this name."""
 
 
 class Unauthorized(ClimateError, status=401, code='unauthorized'):
@@ -105,15 +105,15 @@ class LimitExceeded(Forbidden, code='limits.exceeded'):
 
 
 class LeaseTooLong(Forbidden, code='lease.too_long'):
-    """The lease is longer than leases may be."""
+    """The lease is longer than allowed."""
 
 
 class LeaseTooFarAhead(Forbidden, code='lease.too_far_ahead'):
-    """The lease starts further in the future than leases may."""
+    """The lease starts further in the future than allowed."""
 
 
 class TooManyFeeds(Forbidden, code='feed.too_many'):
-    """The user has as many feeds in the project as they may have."""
+    """The user has the maximum number of feeds in the project."""
 
 
 class LeaseNotPermitted(Forbidden, code='lease.not_permitted'):
@@ -305,4 +305,4 @@ class Permanent(PluginFailure):
 
 
 class NoCapacity(Permanent):
-    """The capacity is insufficient now: a lease that may wait, or that preempts others, waits."""
+    """Capacity is insufficient now: a lease that may be queued, or preempts others, is queued."""

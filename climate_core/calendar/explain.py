@@ -283,7 +283,7 @@ class Rejection(JointSearch):
                 f'{reason}.',
                 field=_field_of(demand, shortage),
             )
-        # The earliest time, or when the budget is spent a later time that has enough, too.
+        # The earliest time, or when the budget is spent a later time that fits, too.
         first, last = 0, len(times) - 1
         while first < last and budget.spend(self.cost):
             middle = (first + last) // 2

@@ -27,7 +27,7 @@ Amounts = Mapping[str, int]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HeldAmounts:
-    """The amounts that one lease holds, by the names of the limits, until its end."""
+    """The amounts that one lease claims, by the names of the limits, until its end."""
 
     end: datetime.datetime
     amounts: Amounts
@@ -37,7 +37,7 @@ def check_length(start: datetime.datetime, end: datetime.datetime, most: float) 
     """Reject a lease that is longer than ``most`` seconds, if not 0, by LeaseTooLong."""
     seconds = (end - start).total_seconds()
     if most and seconds > most:
-        # Rounded up: a part of a second too long must not look like the limit.
+        # Rounded up: a part of a second too long must not be shown as the limit.
         length, limit = _format_seconds(math.ceil(seconds)), _format_seconds(most)
         message = f'A lease may be {limit} long at most, not {length}.'
         raise exceptions.LeaseTooLong(message, field='end_date')
@@ -80,7 +80,7 @@ def _count_given_events(lease: model.Lease) -> int:
 
 
 def sum_amounts(reservations: Iterable[model.Reservation], leases: int = 0) -> dict[str, int]:
-    """Add up what reservations, and leases, hold, by the names of the limits."""
+    """Add up what reservations, and leases, claim, by the names of the limits."""
     return sum_units([each.amounts for each in reservations], leases)
 
 
@@ -112,7 +112,7 @@ def enforce_limits(limits: Amounts, used: Amounts, adding: Amounts) -> None:
 
 
 def fits_limits(limits: Amounts, used: Amounts, adding: Amounts) -> bool:
-    """Tell whether limits accept an addition."""
+    """Return whether limits accept an addition."""
     return not _exceeded(limits, used, adding)
 
 
@@ -126,7 +126,7 @@ def add_usage(most: Amounts | None, used: Amounts, adding: Amounts) -> Amounts:
 def available_from(
     limits: Amounts, adding: Amounts, held: Iterable[HeldAmounts], now: datetime.datetime
 ) -> datetime.datetime | None:
-    """Return when enough leases have ended for an addition to fit.
+    """Return when an addition fits into the limits, because leases have ended.
 
     :returns: the end of one of them, or ``now`` if it is past or it fits already; None: never
     """
@@ -152,5 +152,5 @@ def _exceeded(limits: Amounts, used: Amounts, adding: Amounts) -> list[str]:
 
 
 def _format_seconds(seconds: float) -> str:
-    """Write seconds for people, as ``1 day, 2:03:04``."""
+    """Format seconds for users, as ``1 day, 2:03:04``."""
     return str(datetime.timedelta(seconds=round(seconds)))

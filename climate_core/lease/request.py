@@ -61,7 +61,7 @@ def prefix_field(field: str) -> Iterator[None]:
         if field and exc.field is not None:
             whole, part = f'{field}.{exc.field}', f'{exc.field}: '
             if exc.message.startswith(part):
-                # The sentence begins with the field of the response.
+                # The sentence starts with the field of the response.
                 exc.args = (f'{whole}: {exc.message.removeprefix(part)}', *exc.args[1:])
             exc.field = whole
         raise
@@ -69,7 +69,7 @@ def prefix_field(field: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """A lease that a user asks for.
+    """A lease that a user requests.
 
     Fields that the request leaves out are None.
 

@@ -17,7 +17,7 @@ _L = states.LeaseStatus
 _R = states.ReservationStatus
 _E = states.EventStatus
 
-#: What a user learns when no host is missing any more.
+#: The reason when no host is missing any more.
 HOSTS_COMPLETE: Final = 'All of its hosts are available again.'
 #: The maximum delay of notifications about members of a stack after the lease freed the stack.
 _MAX_PART_DELAY = timedelta(hours=1)
@@ -69,7 +69,7 @@ def change_reservation(
 
     :param params: the params that change; the plugin allows it
     :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
-    :raises climate_core.exceptions.InvalidState: its end has begun
+    :raises climate_core.exceptions.InvalidState: its end has started
     """
     reservation = lease.get_reservation(reservation_id)
     new = {**reservation.params, **params}
@@ -185,7 +185,7 @@ def _with_rest(before: Lease, after: Lease, leaving: Collection[str], now: datet
 
 
 def _is_part(lease: Lease, reservation: Reservation, now: datetime) -> bool:
-    """Tell whether a resource is a part of another one that is held or was freed recently."""
+    """Return whether a resource is a part of another one that is held or was freed recently."""
     parent_id = reservation.parent_id
     return any(
         r.live or (r.freed_at and not r.missing_resources and now - r.freed_at < _MAX_PART_DELAY)

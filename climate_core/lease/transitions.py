@@ -56,7 +56,7 @@ class Outcome:
     """The outcome of a call for one reservation, or for the whole event.
 
     :param seconds: the delay of the next call, for WAIT and RETRY
-    :param reason: a sentence for the user, for RETRY and FAILED, and for a WAIT that takes long
+    :param reason: a sentence for the user, for RETRY and FAILED, and for a long WAIT
     :param progress: what the plugin stores until the next call; None leaves it as it is. DONE
         and FAILED remove it, except for the progress that DONE itself has
     :param resource_id: the id of the resource, if the call created it
@@ -213,7 +213,7 @@ def _label(reservation: Reservation) -> str:
 
 
 def user_start_reason(lease: Lease) -> str | None:
-    """Return the reason of a lease that waits for its user to start it, if it does."""
+    """Return the reason of a lease that its user must start, if its start date has passed."""
     is_ready = any(e.status == _E.DONE for e in lease.events_of(model.READY))
     return WAITS_FOR_USER if is_ready and lease.status == _L.PENDING else None
 
@@ -391,7 +391,7 @@ class EventHandler(abc.ABC):
         return self.plugin_methods[0]
 
     def retries_forever(self, lease: Lease, event: Event) -> bool:
-        """Tell whether it is retried even after a permanent failure, because it frees capacity."""
+        """Return whether it is retried even after a permanent failure: it frees capacity."""
         return False
 
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
@@ -417,7 +417,7 @@ def get_handler(event_type: str) -> EventHandler:
 
 
 def is_user_event(event_type: str) -> bool:
-    """Tell whether users named a type of event."""
+    """Return whether users named a type of event."""
     return get_handler(event_type).event_type == USER_EVENT
 
 

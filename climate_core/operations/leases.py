@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations on leases, and how they are put together.
+"""The operations on leases, assembled from their parts.
 
-Each change is one transaction that reads the lease with a lock and writes all or nothing. All
+Each change is one transaction that reads the lease with a lock and commits all or nothing. All
 values are JSON types. Dates are the strings of the request, so that "now" is the time of the
 database, see :func:`climate_common.dates.parse`.
 

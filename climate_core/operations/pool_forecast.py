@@ -56,7 +56,7 @@ _FREEING_ACTIONS: Final = frozenset({'delete', 'shelve', 'create_image'})
 def read_demand(
     pool: PoolCapacity, name: str, wanted: Reservation | forecast_reads.PlannedResource
 ) -> RunningServer:
-    """Return the demand of a reservation, also of a queued lease, which holds nothing.
+    """Return the demand of a reservation, also of a queued lease, which claims nothing.
 
     :param name: its id in the forecast
     """
@@ -94,7 +94,7 @@ def list_demands(
 def read_future_demands(
     database: Database, resource_type: str, pool: PoolCapacity
 ) -> dict[str, FutureDemand]:
-    """Return the demands of resources to be created or woken again, by the ids of their leases."""
+    """Return the demands of resources to be created or restarted, by the ids of their leases."""
     found = {}
     for lease_id, wanted in database.read(forecast_reads.read_planned, resource_type).items():
         servers = []

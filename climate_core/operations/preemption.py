@@ -5,7 +5,7 @@ Leases of hosts and capacity are found in the calendar. They lose their allocati
 transaction that writes the other lease: it searches what they release, guarded by the generations
 of the units. Leases that have not started release it immediately. Active leases have a notice
 first, and the other lease starts after it. Leases of servers are found with the forecast, see
-:mod:`climate_core.operations.server_preemption`; the other lease waits until their servers are
+:mod:`climate_core.operations.server_preemption`; the other lease is queued until their servers are
 shelved.
 """
 

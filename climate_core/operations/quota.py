@@ -2,7 +2,7 @@
 """Check whether a lease may be created, changed or enlarged, before anything is written.
 
 The limits of the project and the external service are interfaces: without configuration they
-permit everything. What a project holds is counted once more in the transaction that
+permit everything. The usage of a project is counted once more in the transaction that
 writes, see :mod:`climate_core.db.usage`: that count decides. With nothing of section
 ``[limits]`` turned on the check costs neither a statement nor a request.
 """
@@ -56,7 +56,7 @@ class Quota:
         :param lease: the lease as it shall be
         :param before: the lease as it is; None for a new one
         :param creates_nothing: whether the count of the transaction suffices for a new lease, if
-            the project held little a moment ago
+            the usage of the project was low a moment ago
         :returns: the limits of the project, for the transaction that writes; None: none
         :raises climate_core.exceptions.Forbidden: it is
         :raises climate_core.exceptions.ServiceUnavailable: a service does not answer
@@ -226,7 +226,7 @@ def _stored_bytes(reservations: Iterable[model.Reservation], most: int = sys.max
 
 def _too_large() -> exceptions.BadRequest:
     return exceptions.BadRequest(
-        f'reservations: must store at most {LEASE_BYTES} bytes in one lease. Ask for fewer '
+        f'reservations: must store at most {LEASE_BYTES} bytes in one lease. Request fewer '
         'of them, with less metadata or fewer block devices, or use several leases.',
         field='reservations',
     )

@@ -3,7 +3,7 @@
 
 Climate chooses units that are not in use and closes them; then the transaction of the change
 releases them in the calendar. Before anything is closed, the event by which the reservation
-follows the calendar is made due in a minute: a manager that dies in between leaves nothing
+follows the calendar is made due in a minute: a manager that stops in between leaves nothing
 closed that the lease still has. The change is only written if that event is unchanged.
 """
 

@@ -424,8 +424,8 @@ def _explain_partial(
     ends = {early.get(each, before.end_date) for each in error.parts}
     times = words.listed([dates.sentence(each) for each in sorted(ends)])
     return exceptions.NotEnough(
-        f'{error.message} With partial (--partial on the command line) all else is extended '
-        f'until {dates.sentence(after.end_date)}, and '
+        f'{error.message} With partial (--partial on the command line) all other '
+        f'reservations are extended until {dates.sentence(after.end_date)}, and '
         f'{"this part ends" if len(error.parts) == 1 else "these parts end"} at {times}, as '
         'before.',
         error.field,

@@ -64,7 +64,7 @@ def _with_earlier_end(lease: Lease, time: datetime) -> Lease:
 
 
 def delete_lease(lease: Lease, now: datetime) -> Change:
-    """Return a lease that is deleted, by an end that is due now if it holds resources."""
+    """Return a lease that is deleted, by an end that is due now if it claims resources."""
     status = lease.status if lease.status == _L.TERMINATED else _L.DELETING
     deleting = lease.moved_to(status, lease.status_reason)
     if not lease.live:
@@ -174,7 +174,7 @@ class EndReservation(EventHandler):
 def _grace_notifications(lease: Lease, now: datetime) -> dict[str, str | None]:
     """Return a notification about servers on the hosts of a lease that are not deleted yet.
 
-    It is sent when the end begins, unless the user deleted the lease.
+    It is sent when the end starts, unless the user deleted the lease.
     """
     if lease.status in states.ENDING:
         return {}
@@ -279,10 +279,10 @@ class ReleaseTrust(Cleanup):
 
 
 class ExternalEnd(Cleanup):
-    """Notify the external service of the end of a lease, if it was asked about the lease."""
+    """Notify the external service of the end of a lease, if the service checked the lease."""
 
     event_type = model.EXTERNAL_END
-    due = 'when the lease has ended, if the external service was asked about it'
+    due = 'when the lease has ended, if the external service checked it'
     action = 'notifies the external service'
     lease_call = 'notify_external_end'
     service = 'external'

@@ -54,12 +54,12 @@ def preempt_lease(
 
 
 def _is_prepared(lease: Lease) -> bool:
-    """Tell whether the preparation of its resources has begun."""
+    """Return whether the preparation of its resources has started."""
     return any(event.status != _E.UNDONE for event in lease.events_of(model.PREPARE))
 
 
 def _holds_resources(lease: Lease) -> bool:
-    """Tell whether it has a resource that exists, as a server."""
+    """Return whether it has a resource that exists, as a server."""
     return any(each.unit_kind is None and each.is_made for each in lease.live)
 
 
@@ -169,7 +169,7 @@ def _given_up(lease: Lease, reservation: Reservation, now: datetime) -> Reservat
 def _held_since(lease: Lease, reservation: Reservation) -> datetime:
     """Return since when a reservation had its resources.
 
-    A server of an immediate lease holds its host from its reservation on, until it is preempted.
+    A server of an immediate lease claims its host from its reservation on, until it is preempted.
     """
     again = any(was_preempted(event) for event in lease.events_of(model.PREEMPT))
     held = reservation.unit_kind is None and lease.kind == states.LeaseKind.IMMEDIATE
@@ -179,5 +179,5 @@ def _held_since(lease: Lease, reservation: Reservation) -> datetime:
 
 
 def was_preempted(event: Event) -> bool:
-    """Tell whether an event has preempted its lease."""
+    """Return whether an event has preempted its lease."""
     return event.status == _E.DONE and event.status_reason is None

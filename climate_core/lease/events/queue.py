@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue: leases wait in it until they are granted, by ``retry_lease`` or ``make_room``. Pure.
+"""The queue: leases stay in it until ``retry_lease`` or ``make_room`` grants them. Pure.
 
 Queued reservations keep their ids, which servers refer to.
 """
@@ -161,7 +161,7 @@ def queue_lease(
     now: datetime,
     seconds: float = 0.0,
 ) -> Lease:
-    """Return a new lease that is queued and holds no resources.
+    """Return a new lease that is queued and claims no resources.
 
     :param retries: the maximum number of retries
     :param duration: its duration if it is granted after its start date; None: it ends at its end
@@ -218,7 +218,7 @@ def grant_lease(
 ) -> Change:
     """Return a queued lease as granted.
 
-    :param amounts: the amounts that its reservations hold from now on, by their ids
+    :param amounts: the amounts that its reservations claim from now on, by their ids
     :param before_start: the seconds before the start of the notices that every lease has
     """
     start, end = granted_period(lease, now)
@@ -286,5 +286,5 @@ def _next_retries(lease: Lease) -> Iterable[Event]:
 
 
 def is_freeing(lease: Lease) -> bool:
-    """Tell whether a queued lease still frees what was created for it before."""
+    """Return whether a queued lease still frees what was created for it before."""
     return any(each.status == _R.ERROR for each in lease.live)

@@ -63,7 +63,9 @@ class ReadyToStart(Notice):
     due = '``start_date``, if ``start_policy`` is ``manual``'
     action = 'notifies; the lease waits for its user to start it'
     notifications = {
-        'lease.event.ready_to_start': 'its start has come, and it waits for its user to start it'
+        'lease.event.ready_to_start': (
+            'its start date has passed, and its user has not started it yet'
+        )
     }
     cancelled_by = EndStage.END_BEGINS
 
@@ -86,9 +88,9 @@ class BeforeEnd(Notice):
     action = 'notifies'
     notifications = {
         'lease.event.before_end_lease': 'its end is near',
-        END_MOVED: ('it was extended after ``before_end_lease``, which does not hold any more'),
+        END_MOVED: 'it was extended after ``before_end_lease``, which no longer applies',
     }
-    # Clients of Blazar give it with a new lease.
+    # Clients of Blazar send it with a new lease.
     users_may_add = True
 
 
@@ -108,9 +110,9 @@ _E = states.EventStatus
 STARTED: Final = 'lease.event.start_lease'
 START_FAILED: Final = 'lease.event.start_lease.error'
 START_WARNING: Final = 'lease.event.start_lease.warning'
-#: How the reason of a lease begins whose start will fail.
+#: The beginning of the reason of a lease whose start will fail.
 START_WILL_FAIL: Final = 'The start will fail: '
-#: What a user learns when the start will not fail any more.
+#: The reason when the start will not fail any more.
 TRUST_ACCEPTED: Final = 'Keystone accepts the trust of the owner again.'
 #: The reason to skip a start.
 TOO_LATE: Final = 'The lease ended before it could be started.'
@@ -121,7 +123,7 @@ _WHILE_CREATED: Final = Outcome(Result.WAIT, 60.0)
 def start_lease(lease: Lease, now: datetime) -> Change:
     """Return a lease whose start is due now.
 
-    :raises climate_core.exceptions.InvalidState: it starts by itself, or cannot start now
+    :raises climate_core.exceptions.InvalidState: it starts automatically, or cannot start now
     """
     if lease.start_policy != states.StartPolicy.MANUAL:
         raise exceptions.InvalidState(

@@ -59,8 +59,8 @@ def test_refusal_names_the_part_and_says_what_would_do(
     assert caught.value.message == (
         f'This lease cannot be extended until {FOUR} UTC: floating IP {ADDRESS} (reservation '
         f'{address}) could not be kept any longer.{later} With partial (--partial on the command '
-        f'line) all else is extended until {FOUR} UTC, and this part ends at {TWO} UTC, as '
-        'before.'
+        f'line) all other reservations are extended until {FOUR} UTC, and this part ends at '
+        f'{TWO} UTC, as before.'
     )
     assert caught.value.available_from == (None if begun else dates.serialize(at(FOUR)))
     assert mixed.world.lease(lease.id) == before
@@ -91,7 +91,9 @@ def test_refusal_says_of_each_part_until_when_it_could_be_extended(
     )
     hosts = f'hosts (reservation {ids[HOST]}) could be kept until 2026-12-01 15:00 UTC'
     whole = 'This lease could be extended until 2026-12-01 14:30 UTC.'
-    partial = 'With partial (--partial on the command line) all else is extended until'
+    partial = (
+        'With partial (--partial on the command line) all other reservations are extended until'
+    )
     error = refused('2026-12-01 14:45')
     assert error.message.startswith(told('2026-12-01 14:45', address) + whole)
     assert error.message.endswith(
