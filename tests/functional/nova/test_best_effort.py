@@ -227,7 +227,7 @@ class TestBestEffort(BestEffortTest):
     def test_lease_of_emptied_hosts_is_changed_in_nothing_but_its_name(self):
         self.boot_on('host1')
         lease = self.ask()
-        with pytest.raises(exceptions.InvalidState, match='being emptied'):
+        with pytest.raises(exceptions.InvalidState, match='being drained'):
             self.world.update(lease.id, end_date='2026-12-02 14:00')
         self.world.update(lease.id, name='other')
         with pytest.raises(exceptions.HostChanging, match='being emptied'):

@@ -317,7 +317,7 @@ def test_the_same_value_is_no_change(status: str) -> None:
 )
 def test_nothing_changes_after_its_end_has_begun(lease_status: str, status: str) -> None:
     one = lease(reservation(status=status, on_end='stop'), status=lease_status)
-    with pytest.raises(exceptions.InvalidState, match='has begun'):
+    with pytest.raises(exceptions.InvalidState, match='has started'):
         resources.change_reservation(one, 'thing', {'on_end': 'delete'}, NOON)
 
 

@@ -208,7 +208,7 @@ def test_higher_priority_comes_first(hotel: Hotel) -> None:
     world.run_until_idle()
     hotel.poll()
     assert hotel.status(*waiting) == ['WAITING', 'PENDING', 'PENDING', 'WAITING']
-    with pytest.raises(exceptions.InvalidState, match='only one that waits'):
+    with pytest.raises(exceptions.InvalidState, match='priority can be changed only'):
         world.update(waiting[1], priority=0)
     world.update(waiting[0], priority=2)
     assert [each.name for each in world.database.read(leases.read_waiting, waiting)] == [
