@@ -48,7 +48,7 @@ PROPERTY_PATTERN = r'[A-Za-z][A-Za-z0-9_.:-]{0,63}'
 #: The id of a project, as Keystone makes them, and as other sources of its projects have them.
 PROJECT_PATTERN = r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}'
 #: Items in the list of reservations of a request. Also the default of [limits]
-#: reservations_per_lease, which counts each of a ``count``.
+#: reservations_per_lease, which counts every item of a ``count``.
 RESERVATIONS = 1000
 #: Characters of JSON, in ASCII: one document, as a template, with all aliases of YAML expanded,
 #: and all that Heat accepts in one request (heat.conf max_json_body_size).
@@ -130,8 +130,8 @@ def _finite(text: str) -> float:
 def encode(value: object, most: int = DOCUMENT_LENGTH) -> str:
     """Encode JSON with sorted names; stop as soon as it is too long.
 
-    Aliases of YAML share one object: a short text can stand for more JSON than there is memory
-    for. So nothing of a user is encoded otherwise before it is sent to a service or stored.
+    Aliases of YAML share one object: a short text can stand for more JSON than fits into
+    memory. So nothing of a user is encoded otherwise before it is sent to a service or stored.
 
     :param most: characters, all of them ASCII
     :raises ValueError: it is longer, too deep, holds itself, or has NaN or an infinite number

@@ -138,7 +138,7 @@ class _UnitChecks:
 
 
 def _first_checks(search: Search, timelines: Sequence[Timeline]) -> list[int]:
-    """Return the delay for each of the units before which a check finds nothing."""
+    """Return for every unit the delay before which a check finds nothing."""
     if search.demand.piece is not None:
         return [0] * len(timelines)
     # Without a call for each: there may be ten thousand.

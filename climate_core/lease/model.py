@@ -365,7 +365,7 @@ def reservation_not_found(lease_id: str, reservation_id: str) -> exceptions.Rese
 def order_joining(
     present: Sequence[Reservation], joining: Iterable[Reservation]
 ) -> tuple[Reservation, ...]:
-    """Return reservations that join others, with increasing times of creation.
+    """Return reservations that join a lease, with increasing times of creation.
 
     Reservations are sorted by that time when they are read.
     """

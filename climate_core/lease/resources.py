@@ -185,7 +185,7 @@ def _with_rest(before: Lease, after: Lease, leaving: Collection[str], now: datet
 
 
 def _is_part(lease: Lease, reservation: Reservation, now: datetime) -> bool:
-    """Return whether a resource is a part of another one that is held or was freed recently."""
+    """Return whether a resource is a part of another one that is claimed or was freed recently."""
     parent_id = reservation.parent_id
     return any(
         r.live or (r.freed_at and not r.missing_resources and now - r.freed_at < _MAX_PART_DELAY)

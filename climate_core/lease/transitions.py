@@ -205,7 +205,7 @@ def summarize_errors(reservations: Iterable[Reservation]) -> str:
 
 
 def _label(reservation: Reservation) -> str:
-    """Name a reservation; what the calendar allocates has no id of its own."""
+    """Name a reservation; what the calendar allocates has no separate id."""
     shown = resource_types.api_name(reservation.resource_type)
     if reservation.unit_kind is not None:
         return f'{shown} {reservation.id}'

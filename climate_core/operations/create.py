@@ -62,7 +62,7 @@ _TRUST_ATTEMPTS = 3
 MAX_GROUP_SIZE: Final = 32
 
 #: The reason of a lease that is queued although there is capacity for it.
-_BEHIND = 'Leases that have waited for longer, or have a higher priority, come first.'
+_BEHIND = 'Leases that were queued earlier, or have a higher priority, come first.'
 
 
 class WriteResult(NamedTuple):

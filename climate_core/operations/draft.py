@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The draft of what a request adds, and its items: what the plugins can reserve.
 
-Nothing is written.
+Check that the kind of the lease allows its items. Nothing is written.
 """
 
 import dataclasses

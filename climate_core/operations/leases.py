@@ -129,14 +129,14 @@ class LeaseOperations:
     def delete_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
-        """Delete a lease: immediately if it holds nothing, otherwise when all of that is freed."""
+        """Delete a lease: immediately if it claims nothing, otherwise when that is freed."""
         self._change(context, 'lease.delete', lease_id, generation)
 
     @remote(writes=True)
     def start_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
-        """Start a lease that waits for its user; InvalidState if it does not, or not yet."""
+        """Start a lease with start_policy manual; InvalidState if it cannot be started now."""
         self._change(context, 'lease.start', lease_id, generation)
 
     @remote(writes=True)

@@ -173,7 +173,7 @@ class OwnerTrusts:
 
 @dataclasses.dataclass(slots=True)
 class Provisioned:
-    """The resources that a draft is written with.
+    """The resources that a draft is saved with.
 
     :param trust: the trust of its owner; None if the items join a lease
     :param items: the items of the draft, with the present ids of their resources
@@ -242,7 +242,7 @@ class Provisioner:
         return done
 
     def discard(self, done: Provisioned, draft: Draft) -> model.Lease | None:
-        """Delete the created resources, except those that a lease holds.
+        """Delete the created resources, except the resources of a lease.
 
         Failures are logged: ``climate-manage repair`` finds the resources.
 

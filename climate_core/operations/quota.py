@@ -126,7 +126,7 @@ class Quota:
     def available_from(
         self, lease: model.Lease, now: datetime.datetime
     ) -> datetime.datetime | None:
-        """Return when enough leases of the project have ended for a new one; None if never."""
+        """Return when the limits of the project allow a new lease; None if never."""
         held = self.database.read(db.read_held, lease.project_id)
         most = self.project_limits.read_limits(lease.project_id) or {}
         return limits.available_from(most, count_added(lease, None), held, now)

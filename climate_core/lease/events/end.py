@@ -288,7 +288,7 @@ class ExternalEnd(Cleanup):
     service = 'external'
 
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
-        """Make the event due now if it waits for the end of the lease."""
+        """Make the event due now if it is due after the end of the lease."""
         event = lease.event(self.event_type)
         if event is None or event.status != _E.UNDONE or event.next_at is not None:
             return lease

@@ -67,7 +67,9 @@ class PrepareReservation(EventHandler):
         """Start the work on a reservation: prepare it, or free what failed."""
         todo = _unstarted(lease, {event.reservation_id})
         if not todo or lease.status in states.ENDING:
-            return EventWork(lease, skip_reason='Its resource is gone, or freed with the lease.')
+            return EventWork(
+                lease, skip_reason='Its resource does not exist, or is freed with the lease.'
+            )
         return EventWork(lease, todo)
 
     def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:

@@ -186,7 +186,7 @@ def drain_hosts_for(
 ) -> Lease:
     """Return a new lease for which hosts are drained.
 
-    It holds no host yet, but its amounts count for the limits of its project, so that the limits
+    It claims no host yet, but its amounts count for the limits of its project, so that the limits
     bound the number of hosts that a project has drained concurrently.
 
     :param progress: the progress of its reservations

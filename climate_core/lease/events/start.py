@@ -2,7 +2,7 @@
 """The events of the start, those of a lease that is running, and those that only notify. Pure.
 
 ``start_lease`` starts the resources. ``reallocate_reservation`` lets a resource of an active lease
-follow its allocations: the lease gets more hosts, or others for those that failed.
+follow its allocations: the lease gets more hosts, or other hosts for failed hosts.
 """
 
 import dataclasses
@@ -266,7 +266,9 @@ class ReallocateReservation(EventHandler):
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         todo = _startable(lease, event)
         if not todo or lease.status in states.ENDING or now >= lease.end_date:
-            return EventWork(lease, skip_reason='Its resource is gone, or freed with the lease.')
+            return EventWork(
+                lease, skip_reason='Its resource does not exist, or is freed with the lease.'
+            )
         return EventWork(lease, todo)
 
     def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
