@@ -45,8 +45,8 @@ def lane_aggregates(
 
     :param project_ids: the projects whose servers may enter
     :param shape: only servers of this shape may enter; None: all may
-    :param open_to: servers of this project that name no reservation may, too. Servers of other
-        projects never enter: these projects do not see the lease.
+    :param open_to: servers of this project that name no reservation may, too. Other projects
+        have not agreed to have such servers in a lease that they do not see.
     """
     entering = [(reservation_id, each) for each in project_ids]
     found = {reservation_aggregate(reservation_id)}
