@@ -181,7 +181,7 @@ def read_failure_reason(conn: Connection, resource_id: str) -> str:
         LOG.info('Cinder does not show its messages: %s', exc)
         messages = []
     message = messages[0].get('user_message') if messages else None
-    return str(message or 'Cinder does not say why')
+    return str(message or 'Cinder reports no reason')
 
 
 def has_snapshots(conn: Connection, volume_id: str, all_projects: bool) -> bool:
@@ -309,7 +309,7 @@ def create_copy(
     body: dict[str, Any] = {
         'volume_id': volume_id,
         'name': name[: limits.NAME_LENGTH],
-        'description': f'Made at the end of the reservation {reservation_id}.',
+        'description': f'Created at the end of the reservation {reservation_id}.',
         'metadata': {RESERVATION_KEY: reservation_id},
     }
     CINDER.request(conn, 'POST', f'/{kind}s', {str(kind): body})

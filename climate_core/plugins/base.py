@@ -197,9 +197,7 @@ class ResourcePlugin(abc.ABC):
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Do the end action of the reservation and release its capacity; also if it never started.
 
-        It is retried forever.
-
-        :returns: None when it is done, else a :class:`PollAgain`
+        It is retried without limit. :returns: None when it is done, else a :class:`PollAgain`
         """
 
     def reconcile(
@@ -409,7 +407,7 @@ class Preemptible(ResourcePlugin):
     def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
         """Put out of use what another lease needs; this lease is queued from then on.
 
-        It is retried forever. What :class:`.base.Done` carries is stored for the next
+        It is retried without limit. What :class:`.base.Done` carries is stored for the next
         :meth:`start`.
 
         :returns: None or :class:`.base.Done` when it is done, else a :class:`.base.PollAgain`

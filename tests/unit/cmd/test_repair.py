@@ -285,7 +285,7 @@ def test_a_server_that_gets_its_lease_meanwhile_is_left(
     monkeypatch.setattr(plugin, 'unleased_since', reserved_meanwhile)
     repaired = operator_repair.OperatorRepair(database, {plugin.resource_type: plugin}, yes=True)
     (left,) = repaired.resources(database.read(sql.read_time), 60.0)
-    assert (left.done, left.trouble) == (False, 'A lease holds it by now.')
+    assert (left.done, left.trouble) == (False, 'It belongs to a lease now.')
     assert world.effects(server) == []
 
 

@@ -110,11 +110,11 @@ def test_a_creation_that_ends_in_error_is_told_and_begun_again(volumes, fields, 
     assert volumes.wakes(case.resource_id) == 2
 
 
-@pytest.mark.parametrize('reason', ['No backend', 'does not say why'])
+@pytest.mark.parametrize('reason', ['No backend', 'reports no reason'])
 def test_an_error_that_is_not_of_a_reservation(volumes, reason):
     case = reserved(volumes)
     change(case, status='error', mark=False, message='create volume:No backend.')
-    if 'not say' in reason:
+    if 'no reason' in reason:
         volumes.fault('GET', '/messages', 403)
     with pytest.raises(exceptions.Permanent, match=reason):
         case.wake_once()
