@@ -197,7 +197,9 @@ class ResourcePlugin(abc.ABC):
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Do the end action of the reservation and release its capacity; also if it never started.
 
-        It is retried without limit. :returns: None when it is done, else a :class:`PollAgain`
+        It is retried without limit.
+
+        :returns: None when it is done, else a :class:`PollAgain`
         """
 
     def reconcile(

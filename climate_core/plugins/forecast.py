@@ -186,7 +186,7 @@ class Forecast:
             raise NotExpected(self._reason(asked, capacity.free.hosts))
         if not self._leaves_capacity(asked, capacity, self.claim_budget):
             raise NotExpected(
-                'There would be too little room left for another lease, which starts later.'
+                'There would be too little capacity left for another lease, which starts later.'
             )
 
     def windows(
@@ -274,13 +274,14 @@ class Forecast:
                 f'{kind} on {words.counted(count, nouns.host)}'
                 for kind, count in lacking.most_common(_MAX_CLASSES_REPORTED)
             ]
-            of = f'Of {words.counted(len(free), nouns.host)} {len(would_do)} would do'
+            verb = 'matches' if len(would_do) == 1 else 'match'
+            of = f'Of {words.counted(len(free), nouns.host)} {len(would_do)} {verb}'
             if not told:
                 return f'{of}: the others {nouns.unfit}.'
             little = f'there is too little {", ".join(told)}'
-            return f'{of} by their kind, but {little} for one of the {nouns.server}s.'
+            return f'{of} by kind, but {little} for one of the {nouns.server}s.'
         number = words.counted(len(asked.servers), nouns.server)
-        return f'Each would find room alone, but {number} do not fit together.'
+        return f'Each would fit alone, but {number} do not fit together.'
 
 
 def _missing(host: TargetHost, server: RunningServer) -> list[str]:

@@ -8,7 +8,7 @@ event, so retries, pauses and timeouts follow a lease to each manager and surviv
 An action that a service lost is repaired: the message never arrived, or its process died. It
 counts as lost when the state of its resource has not changed for some time. The user gets a reason
 after :data:`LONG_WAIT_SECONDS`, and half-way to the time when it counts as lost. Then the repair
-is made with the rights of the service, and again after the same time.
+is applied with the rights of the service, and again after the same time.
 """
 
 import dataclasses
@@ -251,11 +251,7 @@ class StepContext:
 
         :param doing: a description for the user, who gets it when the wait is long
         """
-        reason = (
-            f'{doing} for a long time already.'
-            if doing and self.age >= LONG_WAIT_SECONDS
-            else None
-        )
+        reason = f'{doing} for a long time.' if doing and self.age >= LONG_WAIT_SECONDS else None
         return self._later(self.progress, reason)
 
     def put_off(self, doing: str | None = None) -> PollAgain:

@@ -63,7 +63,7 @@ def test_a_creation_that_does_not_end_is_told(volumes):
     change(case, status='downloading')
     assert case.wake_once().reason is None
     case.time.forward(600)
-    assert case.wake_once().reason == 'The volume has been downloading for a long time already.'
+    assert case.wake_once().reason == 'The volume has been downloading for a long time.'
 
 
 @pytest.mark.parametrize('status', ['creating', 'downloading'])
