@@ -99,7 +99,7 @@ def metadata_schema(most: int, key_pattern: str) -> dict[str, Any]:
 def made_for_schema(service: str, noun: str) -> dict[str, Any]:
     """Return the property of a reservation whose resource a service creates."""
     told = f'The reservation for which the lease service creates the {noun}. {service} sets it; '
-    return {MADE_FOR: {**UUID_SCHEMA, 'description': f'{told}users omit it.'}}
+    return {MADE_FOR: {**UUID_SCHEMA, 'description': f'{told}users leave it out.'}}
 
 
 def is_requested(values: Mapping[str, Any], key: str, status: str) -> bool:
@@ -283,7 +283,7 @@ def reported_amounts(
     if not context.by_service:
         raise exceptions.BadRequest(
             'amounts: only a service that builds the resource may report its amounts, with a '
-            'service token that has the role service. Omit it.',
+            'service token that has the role service. Leave it out.',
             field=_AMOUNTS_KEY,
         )
     return {unit: int(amount) for unit, amount in values[_AMOUNTS_KEY].items()}

@@ -193,7 +193,7 @@ def reserve_servers(
     if secrets and not keys:
         raise exceptions.BadRequest(
             'It cannot be stored until the server is created: the operator has set no '
-            'secret_keys. Omit it.',
+            'secret_keys. Leave it out.',
             field=f'{SPEC_KEY}.{min(secrets)}',
         )
     if 'extra_specs' not in flavor:

@@ -278,7 +278,7 @@ STACK_SCHEMA: Final[Mapping[str, Any]] = {
         'type': 'string',
         'enum': ['now', 'start'],
         'description': 'Whether the servers and volumes of the template are reserved now, or '
-        'created at the start of the lease. Default: now. Must be omitted in a lease of the kind '
+        'created at the start of the lease. Default: now. Must be left out in a lease of the kind '
         'scheduled: they are reserved shortly before its start.',
     },
 }
@@ -305,7 +305,7 @@ def is_requested(values: Mapping[str, Any]) -> bool:
         for field in _NEEDS_TEMPLATE:
             if field in values:
                 raise exceptions.BadRequest(
-                    f'{field}: is allowed only with a template; omit it, or give a template.',
+                    f'{field}: is allowed only with a template; leave it out, or give a template.',
                     field=field,
                 )
         if 'resource_id' not in values:

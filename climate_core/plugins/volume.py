@@ -95,7 +95,7 @@ def reserve_volumes(
     sources = [name for name in _VOLUME_SOURCES if name in wanted]
     if len(sources) > 1:
         raise exceptions.BadRequest(
-            f'{SPEC_KEY}.{sources[1]}: must be omitted: a volume is created from one of '
+            f'{SPEC_KEY}.{sources[1]}: must be left out: a volume is created from one of '
             f'{", ".join(_VOLUME_SOURCES)}.',
             field=f'{SPEC_KEY}.{sources[1]}',
         )
