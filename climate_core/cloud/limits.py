@@ -189,7 +189,7 @@ _EXTERNAL_PATHS = {
     'check_update': 'check-update',
     'on_end': 'on-end',
 }
-_EXTERNAL: Final = 'The service that is asked about leases'
+_EXTERNAL: Final = 'The external service that checks leases'
 
 
 class ExternalService:

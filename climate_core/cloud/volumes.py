@@ -2,12 +2,12 @@
 """The calls to Cinder that a reserved volume, and its backup or snapshot, need.
 
 Every function takes the connection whose rights it uses and raises the exceptions of
-:mod:`climate_core.cloud.errors`. ``all_projects`` says whether these rights are those of an
-administrator, who sees all projects. A copy that is created at the end of a lease carries the
-reservation's id, so that it is created once however often the end is tried. Facts: Block Storage
-API reference v3 (``/backups`` have metadata since 3.43); Cinder answers 400 (Permanent), not 409
-(Busy), when the state of a volume does not allow something (cinder/exception.py InvalidVolume),
-but for a wake-up.
+:mod:`climate_core.cloud.errors`. ``all_projects`` shows whether these rights are those of an
+    administrator, who sees all projects. A copy that is created at the end of a lease carries the
+    reservation's id, so that it is created once however often the end is tried. Facts: Block
+    Storage API reference v3 (``/backups`` have metadata since 3.43); Cinder answers 400
+    (Permanent), not 409 (Busy), when the state of a volume does not allow something
+    (cinder/exception.py InvalidVolume), but for a wake-up.
 """
 
 import enum

@@ -56,7 +56,7 @@ _CONNECTION_OPTS = [
         'owner_cache_size',
         default=512,
         min=1,
-        help='Number of lease owners whose tokens and trusts are kept in memory.',
+        help='Number of lease owners whose tokens and trusts are cached in memory.',
     ),
 ]
 

@@ -322,7 +322,7 @@ def lock_project(session: orm.Session, project_id: str, most: limits.Amounts | N
 
 
 def count_used(session: orm.Session, project_id: str) -> dict[str, int]:
-    """Count what the live leases of a project hold, by the names of the limits.
+    """Count the amounts of the live leases of a project, by the names of the limits.
 
     One statement, whose result grows with the kinds of amounts and not with the leases.
     """
@@ -349,7 +349,7 @@ def check_limits(
 
 
 def read_held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:
-    """Read what the live leases of a project hold, and when they end. One statement."""
+    """Read the amounts of the live leases of a project, and when they end. One statement."""
     query = (
         sa.select(LEASES.c.id, LEASES.c.end_date, RESERVATIONS.c.amounts)
         .join_from(

@@ -65,7 +65,7 @@ class CalendarPlugin(CalendarBacked):
 
     @abc.abstractmethod
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return what a reservation holds, by unit."""
+        """Return the amounts of a reservation, by unit."""
 
     @abc.abstractmethod
     def _demand(self, params: Mapping[str, Any]) -> Demand:
@@ -84,7 +84,7 @@ class CalendarPlugin(CalendarBacked):
         )
 
     def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return values of a change as a request for a new reservation has them kept."""
+        """Return values of a change in the form in which a new reservation stores them."""
         usual = self._params(values)
         return {name: usual.get(name) for name in values}
 

@@ -80,7 +80,7 @@ _NAMES: Final = ('hypervisor_hostname', 'service_name')
 
 
 class Examples(NamedTuple):
-    """Hold the conditions that errors show as right.
+    """Valid conditions that errors show as examples.
 
     :param json: conditions in Blazar's JSON
     :param readable: the same in the words of ``resources``

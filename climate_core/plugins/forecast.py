@@ -137,10 +137,10 @@ class Forecast:
 
     :param hosts: with what is free now; a host may have less than nothing
     :param releases: what becomes free later; of a host that is not listed nothing does
-    :param claims: what others will take, in the order in which they were asked for
+    :param claims: what other leases will take, in the order of their requests
     :param nouns: for the messages to users
-    :ivar budget: of checks for what is asked for, and in :meth:`windows` for the claims beside it;
-        that ends when none is left
+    :ivar budget: of checks for the request, and in :meth:`windows` for the claims beside it; that
+        ends when none is left
     :ivar claim_budget: of other checks for the claims, which their number bounds; it ends no
         search. So a project does not pay for what the leases of other projects take.
     """
@@ -244,7 +244,7 @@ class Forecast:
         self, asked: FutureDemand, capacity: _CapacityAtTime, budget: SearchBudget
     ) -> bool:
         """Return whether all claims that start later still fit."""
-        # Until then something is on other hosts than without what is asked for.
+        # Until then a claim has other hosts than without the request.
         until = asked.end
         for number in range(capacity.claims, len(self._claims)):
             claim = self._claims[number]

@@ -122,7 +122,7 @@ class ParentStacks:
 def list_reserved_members(conn: 'connections.Connection', all_projects: bool) -> set[str]:
     """Return the ids of the servers and volumes that wait for a lease, in two calls per thousand.
 
-    :param all_projects: of all projects, which administrators may ask for; else of its own
+    :param all_projects: of all projects, which administrators may request; else of its own
     """
     waiting = set(servers.list_ids(conn, all_projects, status='RESERVED'))
     if volumes.CINDER.is_offered(conn):

@@ -9,7 +9,7 @@ Each resource is a reservation; those of one part of the request are a group. Ea
 values of the specification. Its objects and lists, as metadata and block devices, are stored once,
 with the first of the group, whose row stays as long as the lease.
 
-The service that builds a resource reports what it holds. If the lease service requested that, both
+The service that builds a resource reports its amounts. If the lease service requested them, both
 would wait for each other: all threads of nova-api for the lease service (the check of the hints),
 and the lease service for nova-api.
 
@@ -135,7 +135,7 @@ def reserve_group(
 
     :param wanted: their specification, with ``name`` and perhaps ``count``
     :param params: what each reservation stores besides
-    :param held: what each will hold, by unit
+    :param held: the amounts of each, by unit
     :param hidden: the fields of the specification that are not stored
     :raises climate_core.exceptions.BadRequest: the names of several are too long
     """
@@ -214,9 +214,8 @@ def check_made_for(context: 'RequestContext', lease: 'Lease | None') -> None:
 def spec_reservation_keys(reservation: 'Reservation', key: str) -> list[Hashable]:
     """Return the keys under which a request finds a reservation that is created for its lease.
 
-    The first resource that names the reservation while it is asked for becomes its resource.
-
-    :param key: what the progress of the reservation says while its resource is asked for
+        The first resource that names the reservation while it is requested becomes its resource.
+    :param key: the recorded request of the reservation while its resource is requested
     """
     keys: list[Hashable] = [(DIGEST_KEY, reservation.params.get(DIGEST_KEY))]
     if reservation.is_made:
@@ -273,7 +272,7 @@ def amounts_schema(*units: str) -> dict[str, Any]:
 def reported_amounts(
     context: 'RequestContext', values: Mapping[str, Any]
 ) -> dict[str, int] | None:
-    """Return what a resource holds, by unit; None if that was not reported.
+    """Return the amounts of a resource by unit; None if they were not reported.
 
     :param values: a reservation of the request; it has passed the schema
     :raises climate_core.exceptions.BadRequest: the request does not come from a service

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``virtual:instance``: a server that Nova built in the state RESERVED.
 
-Nova has picked the host and holds the capacity already; here the server is started at the start of
-the lease and its end action is done at the end. Where a request specifies servers, each is created
-as such a server before that, see :mod:`climate_core.plugins.provisioned_plugin`.
+Nova has chosen the host and claimed the capacity already; here the server is started at the start
+of the lease and its end action is done at the end. Where a request specifies servers, each is
+created as such a server before that, see :mod:`climate_core.plugins.provisioned_plugin`.
 """
 
 import contextlib
@@ -93,8 +93,8 @@ class ServerPlugin(
     waiting = _RESERVED
     rank = 20
     calls = servers
-    # A soft-deleted server can be restored and holds its host meanwhile, so it is not lost before
-    # Nova deletes it. Facts: Nova's unversioned event types begin with ``compute.``, with
+    # A soft-deleted server can be restored and claims its host until then, so it is not lost
+    # before Nova deletes it. Facts: Nova's unversioned event types begin with ``compute.``, with
     # ``instance_id``; versioned ones have ``uuid`` (nova/compute/utils.py
     # notify_about_instance_usage, notify_about_instance_action). nova-compute notifies after it
     # has stored a result (nova/compute/manager.py _build_and_run_instance, _shelve_instance,
@@ -296,11 +296,11 @@ class ServerPlugin(
 
     @property
     def _failing_seconds(self) -> float:
-        """Return after how long an end that fails keeps only what the server uses."""
+        """Return the seconds after which a failing end blocks only what the server uses."""
         return 60.0 * self.conf[self.resource_type].lost_task_minutes
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
-        """Keep others waiting, of an end that has failed for long only what the server uses.
+        """Block other resources; an end that has failed for long blocks only what the server uses.
 
         Its volumes, and a network, which would take its ports with it, wait until it is ended.
         Addresses are allocated to other leases, and a server does not need them.

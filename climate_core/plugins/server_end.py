@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take the step that brings a reserved server nearer to its end, or to its preemption.
+"""Take the next step of the end, or of the preemption, of a reserved server.
 
 What is done in which status is a table for each end action, :data:`STEPS`. A status that is not in
 the table is a transition to another one, so it is polled again.

@@ -264,7 +264,7 @@ def check_now(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> None
 def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host: bool) -> None:
     """Reject a flavor with less memory or disk than the image needs.
 
-    :param is_on_host: the root disk is on the host, and as large as the flavor says
+    :param is_on_host: the root disk is on the host, and as large as the flavor defines
     """
     needs = [('ram', int(image.get('min_ram') or 0), 'MiB')]
     # A flavor without a disk takes the size of the image.

@@ -502,7 +502,7 @@ def _previewed(lease_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
     try:
         limits.encode(environment)
     except TypeError:
-        # It has what only YAML can say, as bytes, and Heat is to read that as it is.
+        # It has values that only YAML can express, as bytes, and Heat reads it unchanged.
         return body
     except ValueError as exc:
         raise exceptions.BadRequest(
@@ -533,10 +533,10 @@ def _find_placeholder(
 
 
 def _tags(lease_id: str, values: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
-    """Return the tags of a placeholder; the last is a digest of what the request says.
+    """Return the tags of a placeholder; the last is a digest of the request.
 
-    All of the project see tags and may guess what they are made from. So what Heat hides from
-    them is left out: hidden parameters, and the environment, which may have more of them.
+    All users of the project see tags and may guess what they are computed from. So what Heat hides
+    from them is left out: hidden parameters, and the environment, which may have more of them.
     """
     said = {k: values[k] for k in ('name', 'template', 'files', 'hold') if k in values}
     declared: dict[str, Any] = {}

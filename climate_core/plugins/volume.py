@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``virtual:volume``: a volume that Cinder holds in the status lease-reserved.
+"""``virtual:volume``: a volume that Cinder keeps in the status lease-reserved.
 
-Cinder has chosen the backend and holds the capacity already; here the volume is created at the
+Cinder has chosen the backend and claimed the capacity already; here the volume is created at the
 start of the lease and its end action is done at the end. Where a request specifies volumes, in the
 words of POST /volumes, each is reserved as such a volume before that, see
 :mod:`climate_core.plugins.provisioned_plugin`.
@@ -65,7 +65,7 @@ SPEC_SCHEMA: Final[Mapping[str, Any]] = {
             'snapshot_id': provisioned_plugin.UUID_SCHEMA,
             'source_volid': provisioned_plugin.UUID_SCHEMA,
             'availability_zone': limits.NAME_SCHEMA,
-            # Cinder takes 128, of which one is ours.
+            # Cinder accepts 128, of which one is Climate's.
             'metadata': provisioned_plugin.metadata_schema(127, limits.VOLUME_KEY_PATTERN),
         },
         'required': ['name', 'size'],

@@ -2,7 +2,7 @@
 """Take the next step of the end of a reserved volume.
 
 What is done in which status is a table for each end action, :data:`STEPS`. A status that is not in
-the table is not known: it is polled again, and logged. Statuses: VolumeStatus of
+the table is unknown: it is polled again, and logged. Statuses: VolumeStatus of
 cinder/objects/fields.py, and ``lease-reserved`` of cinder_ext.
 """
 
@@ -198,7 +198,8 @@ _COMMON: Mapping[str, EndStep] = {
     'in-use': _detach,
     'reserved': _detach,
     'maintenance': require_operator(
-        'An administrator keeps the volume in maintenance. It ends after that.'
+        'An administrator keeps the volume in maintenance. The end continues after the '
+        'maintenance.'
     ),
     'awaiting-transfer': _cancel_transfer,
 }

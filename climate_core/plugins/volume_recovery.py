@@ -145,7 +145,7 @@ def wait_for_creation(context: StepContext, volume: Mapping[str, Any]) -> PollAg
     """Wait for a creation at a start; repeat a request that no cinder-volume has begun.
 
     That is safe however often it is done: see cinder_ext/api/wake_up.py. Each request that Cinder
-    takes changes ``updated_at``, so a volume that stays as it is was begun, or is on no backend.
+    accepts changes ``updated_at``, so a volume that stays as it is was begun, or is on no backend.
     """
     seconds = context.options.lost_wake_up_seconds
     if volume['status'] != 'creating' or context.age >= _MAX_WAKE_UPS * seconds:
