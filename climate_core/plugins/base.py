@@ -222,9 +222,10 @@ class ResourcePlugin(abc.ABC):
         lease_id: str,  # noqa: ARG002
         values: Mapping[str, Any],
     ) -> Sequence[Hashable]:
-        """Return, without a call, the keys of the resource that a request specifies. A reservation
-        of the lease with one of them, see :meth:`reservation_keys`, is what the request specifies; the
-                first key that is found decides.
+        """Return, without a call, the keys of the resource that a request specifies.
+
+        A reservation of the lease with one of them, see :meth:`reservation_keys`, is what the
+        request specifies; the first key that is found decides.
         """
         return [values.get('resource_id')]
 

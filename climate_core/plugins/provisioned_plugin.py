@@ -214,7 +214,8 @@ def check_made_for(context: 'RequestContext', lease: 'Lease | None') -> None:
 def spec_reservation_keys(reservation: 'Reservation', key: str) -> list[Hashable]:
     """Return the keys under which a request finds a reservation that is created for its lease.
 
-        The first resource that names the reservation while it is requested becomes its resource.
+    The first resource that names the reservation while it is requested becomes its resource.
+
     :param key: the recorded request of the reservation while its resource is requested
     """
     keys: list[Hashable] = [(DIGEST_KEY, reservation.params.get(DIGEST_KEY))]

@@ -205,9 +205,9 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
             stacks.delete(conn, stack)
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
-        """Keep members waiting only, and those only until the stack could not be deleted often.
+        """Block members only, and only until the deletion of the stack has failed several times.
 
-        Their own end actions free what they hold then, unless the stack is to be kept.
+        Their own end actions release their capacity then, unless the stack is to be kept.
         """
         if other.params.get(prebuilt_plugin.STACK_ID_KEY) != own.resource_id:
             return False
