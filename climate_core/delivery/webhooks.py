@@ -36,7 +36,7 @@ ACTION = 'webhook.failed'
 _GONE = 410
 _UNREADABLE = (
     '[virtual:instance] secret_keys of climate.conf has no key that opens its URL: the operator '
-    'has to add it.'
+    'must add it.'
 )
 #: Seconds between the timeout of a call and the expiry of its claim, for the database.
 _CLAIM_MARGIN = 60.0
