@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read leases, their reservations and allocations, and the queue. Pages are in ``listing``."""
+"""Read leases, their reservations and allocations, and the queue. Pages are in ``listing``.
+
+Also find the reservations whose resources are claimed, for the reconciliation.
+"""
 
 import dataclasses
 import functools

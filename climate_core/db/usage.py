@@ -3,10 +3,10 @@
 
 A lease is counted until it is purged: then its reservations are gone.
 
-A transaction that adds to what a project holds calls :func:`lock_project` first of all, and
-:func:`check_limits` before it writes: two of them come one after the other, and the second counts
-what the first has written. First of all, because a transaction of MariaDB sees what was there
-when it read for the first time.
+A transaction that increases the usage of a project calls :func:`lock_project` first, and
+:func:`check_limits` before it writes: two such transactions are serialized, and the second counts
+what the first has written. It calls it first, because a transaction of MariaDB sees the state at
+its first read.
 """
 
 import dataclasses
@@ -53,7 +53,7 @@ class ReservationUse:
     :param held_at: the start of its reserved time
     :param freed_at: None while it holds its resource
     :param ends_at: its planned end; None: nothing is planned, or the caller does not need it
-    :param lost_until: the end of the preemption of a reservation that was given up
+    :param lost_until: the end of the preemption of a reservation that was preempted
     """
 
     id: str
@@ -77,7 +77,7 @@ class ReservationUse:
         return Span(self.freed_at, self.lost_until).within(period)
 
     def counts(self, period: Span) -> bool:
-        """Tell whether it was reserved or preempted in the period."""
+        """Return whether it was reserved or preempted in the period."""
         return (self.reserved(period) or self.preempted(period)) is not None
 
     def planned(self, period: Span, now: datetime.datetime) -> Span | None:
@@ -306,7 +306,7 @@ _LOCK_PROJECT: Final = (
 
 
 def lock_project(session: orm.Session, project_id: str, most: limits.Amounts | None) -> None:
-    """Keep other transactions from adding to what a project with limits holds.
+    """Keep other transactions from increasing the usage of a project with limits.
 
     :raises climate_core.db.engine.Stale: another transaction has just added the project; the
         next attempt comes after it
@@ -322,7 +322,7 @@ def lock_project(session: orm.Session, project_id: str, most: limits.Amounts | N
 
 
 def count_used(session: orm.Session, project_id: str) -> dict[str, int]:
-    """Count what the live leases of a project hold, by the names of the limits.
+    """Count the amounts of the live leases of a project, by the names of the limits.
 
     One statement, whose result grows with the kinds of amounts and not with the leases.
     """
@@ -349,7 +349,7 @@ def check_limits(
 
 
 def read_held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:
-    """Read what the live leases of a project hold, and when they end. One statement."""
+    """Read the amounts of the live leases of a project, and when they end. One statement."""
     query = (
         sa.select(LEASES.c.id, LEASES.c.end_date, RESERVATIONS.c.amounts)
         .join_from(

@@ -139,7 +139,7 @@ def test_host_is_emptied_for_it(application: Any) -> None:
     body = lease('second', kind='best_effort', best_effort_timeout=60)
     refused = create(application, body, 409)
     assert refused['error_name'] == 'calendar.not_enough'
-    why = 'No host can be emptied for it: no shared host would do. None of the hosts that match'
+    why = 'No host can be drained for it: no shared host matches. None of the hosts that match'
     assert refused['error_message'].startswith(why)
     world.ask(application, 'POST', '/v1/os-hosts', {'name': 'cn2', 'shared': True}, ADMIN, 201)
     told = world.ask(application, 'POST', '/v1/leases?dry_run=true', body, status=200).json

@@ -112,7 +112,7 @@ class TestBestEffort(BestEffortTest):
         self._suspend_server(server)
         for wanted, told in (
             ({}, '1 in the status SUSPENDED'),
-            ({'min': 2}, 'emptied for it, and 2 must be'),
+            ({'min': 2}, 'drained for it, and 2 must be'),
         ):
             with pytest.raises(exceptions.NotEnough, match=told):
                 self.ask(**wanted)
@@ -340,7 +340,7 @@ class TestTwoShared(BestEffortTest):
             self.boot_on(host)
         self.fill('host3', but_for=3 * 512)
         self.ask()
-        with pytest.raises(exceptions.NotEnough, match='no room elsewhere'):
+        with pytest.raises(exceptions.NotEnough, match='Other hosts have no capacity'):
             self.ask()
         assert self.host('host2').open_to_unreserved
 

@@ -90,7 +90,8 @@ class TestHostEmptier(HostLeasesTest):
         self.boot_on('host1')
         self.conf.set_override('spare_servers', 1000, group='queue')
         why = (
-            'Host host1 cannot be emptied. There is no room elsewhere for the servers of 1 host. '
+            'Host host1 cannot be emptied. Other hosts have no capacity for the servers of '
+            '1 host. '
         )
         with pytest.raises(exceptions.HostInUse, match=f'^{why}Move or delete them first.$'):
             self.enrol('host1', empty=True)

@@ -86,7 +86,7 @@ def test_smaller_one_passes_a_larger_one_if_that_makes_it_no_later(
     with pytest.raises(exceptions.NotEnough) as refused:
         expected.take(wanted(2), NOON, NOON + HOUR)
     expected.keep(wanted(2), NOON, NOON + HOUR, refused.value.available_from)
-    with pytest.raises(exceptions.NotEnough, match='too little room left for another lease'):
+    with pytest.raises(exceptions.NotEnough, match='too little capacity left for another lease'):
         expected.take(wanted(1), NOON, NOON + 2 * HOUR)
     expected.take(wanted(1), NOON, NOON + HOUR)
 

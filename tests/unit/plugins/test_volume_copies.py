@@ -53,7 +53,7 @@ def test_the_copies_of_others_do_not_count(volumes, on_end):
     ('on_end', 'reason', 'after'),
     [
         ('backup', 'object store is full', ['delete']),
-        ('snapshot', 'does not say why', []),
+        ('snapshot', 'reports no reason', []),
     ],
 )
 def test_a_copy_that_failed_is_told_and_made_again(volumes, on_end, reason, after):
