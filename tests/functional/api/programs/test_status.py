@@ -37,7 +37,7 @@ def test_status_of_a_ready_installation(
     assert check(file) == 1
     said = ' '.join(words(capsys))
     assert '=required: cn1. A nova-scheduler without PoolFilter' in said
-    assert 'cannot be seen from here' in said
+    assert 'Climate cannot check whether every nova-scheduler' in said
 
 
 @pytest.fixture
