@@ -286,7 +286,9 @@ def unshelve(
     if not left:
         return None
     kept = {**(reservation.progress or {}), _SHELVED: left}
-    return PollAgain(_UNSHELVE_POLL_SECONDS, f'Waking {words.counted(len(left), "server")}.', kept)
+    return PollAgain(
+        _UNSHELVE_POLL_SECONDS, f'Unshelving {words.counted(len(left), "server")}.', kept
+    )
 
 
 def _is_shelved(conn: 'connections.Connection', server_id: str, projects: Collection[str]) -> bool:
@@ -308,7 +310,7 @@ def evacuate(
 
     :param left: server -> the host that failed
     :param projects: the projects whose servers are evacuated; other servers stay
-    :raises climate_core.exceptions.PluginFailure: the first refusal, once nothing else is left
+    :raises climate_core.exceptions.PluginFailure: the first rejection, once nothing else is left
     """
     there: list[str] = []
     refused: list[tuple[str, Exception]] = []
