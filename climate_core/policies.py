@@ -71,7 +71,7 @@ LEASE_RULES = [
     rule(
         GET_LEASES,
         READER,
-        'Show the leases of a project. Without it a lease is reported as not found.',
+        'Show the leases of a project. To other callers a lease is reported as not found.',
         'GET /v1/leases',
         'GET /v1/leases/{lease_id}',
     ),

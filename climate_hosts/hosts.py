@@ -294,7 +294,7 @@ def find_failure(
 
     :param service: as ``/os-services`` shows it at microversion 2.69 or later; None if Nova has
         none. One in a cell that does not answer has no state, which says nothing
-    :param name: of the service, for people
+    :param name: of the service, for the message
     :param seconds: for how long a service must have been silent
     """
     if service is None:

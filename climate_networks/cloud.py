@@ -16,7 +16,7 @@ from climate_core.cloud.neutron import NEUTRON
 if TYPE_CHECKING:
     from climate_networks.units import Segment
 
-#: What the descriptions and the tags begin with of what leases have.
+#: The start of the descriptions and tags of resources of leases.
 _MARK: Final = 'climate:'
 _TAG: Final = 'reservation:'
 
@@ -111,7 +111,7 @@ def check_all_floatingips_visible(conn: Connection) -> None:
 def delete_floatingip(conn: Connection, floating_ip_id: str) -> None:
     """Delete a floating IP, also while it is associated; one that is gone is fine.
 
-    Port forwardings keep it from that, so they go first
+    Port forwardings prevent that, so they are deleted first
     (neutron/services/portforwarding/pf_plugin.py:181).
     """
     path = f'/floatingips/{floating_ip_id}'

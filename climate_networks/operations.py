@@ -54,7 +54,7 @@ class FloatingIpOperations:
         :raises climate_core.exceptions.FloatingIpInUse: a port has one of them
         :raises climate_core.exceptions.FloatingIpExists: one is registered
         :raises climate_core.exceptions.ServiceUnavailable: Neutron does not answer, or does not
-            let the service user ask
+            allow it to the service user
         """
         field, addresses = units.read_addresses(dict(values))
         network_id = values['floating_network_id']
@@ -139,7 +139,7 @@ class NetworkOperations:
         :raises climate_core.exceptions.NetworkInUse: a network has one of them
         :raises climate_core.exceptions.NetworkExists: one is registered
         :raises climate_core.exceptions.ServiceUnavailable: Neutron does not answer, or does not
-            let the service user ask
+            allow it to the service user
         """
         extra = {name: each for name, each in values.get('extra', {}).items() if each is not None}
         units.check_segment_properties(extra)

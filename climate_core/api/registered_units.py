@@ -178,7 +178,8 @@ class UnitCalls(abc.ABC, Generic[R]):
         policy.authorize(backend.enforcer, context, rule, target)
         if self.resource_type not in backend.plugins:
             raise errors.PathNotFound(
-                f'There is nothing at {request.path_info}: {self.resource_type} is not enabled.'
+                f'The path {request.path_info} does not exist: {self.resource_type} is not '
+                'enabled.'
             )
 
     def parse_id(self, text: str) -> int:

@@ -118,7 +118,7 @@ def _check_half_enrolled(host: hosts.Host) -> None:
     """Reject a new enrolment unless the previous one was interrupted, or is in progress.
 
     :raises climate_core.exceptions.HostExists: it is in a pool
-    :raises climate_core.exceptions.HostChanging: it is being emptied
+    :raises climate_core.exceptions.HostChanging: it is being drained
     """
     if host.is_half_enrolled:
         return
@@ -222,12 +222,12 @@ def _begin(
 ) -> int:
     """Write a host that is being enrolled; return its id.
 
-    It has another id than one whose enrolment was cut off, so that the request that began
-    it, if it goes on, finds that it is not its own any more.
+    It has another id than a host whose enrolment was interrupted, so that the request that
+    started that enrolment, if it continues, finds that the host is not its own any more.
 
     :raises climate_core.exceptions.HostExists: it is in a pool by now
     :raises climate_core.exceptions.HostChanging: it is being drained by now
-    :raises oslo_db.exception.DBDuplicateEntry: another request has just begun
+    :raises oslo_db.exception.DBDuplicateEntry: another request has just started
     """
     before = db.find(session, known.hypervisor_hostname)
     # It may have been enrolled since it was found; only with the lock that is known.

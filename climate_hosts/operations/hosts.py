@@ -91,7 +91,7 @@ class HostOperations:
         :param values: any of ``pool``, ``available``, ``disabled_reason``, ``kept_on`` (whether it
             is never powered off), ``extra`` (properties by name; None removes one)
         :returns: the id of the host
-        :raises climate_core.exceptions.HostChanging: it is being enrolled, or taken out
+        :raises climate_core.exceptions.HostChanging: it is being enrolled, or removed
         """
         extra = values.get('extra', {})
         for name in ('shared', 'empty'):

@@ -7,7 +7,7 @@ ordinary server. During a cold migration Placement has the allocation of the slo
 id of the migration, not of the server: so the id of each server is saved in the progress of
 the reservation before the migration is requested, and no server is lost track of.
 
-When the time for moving is over, the next lease needs the hosts. A server that could not be
+When the time for moving has ended, the next lease needs the hosts. A server that could not be
 moved is then shelved, which keeps its disk as an image and frees the host, or deleted, as the
 operator configures. A server in ERROR cannot be shelved: the reason of the lease names it,
 and an operator must act.

@@ -90,7 +90,7 @@ class PowerDriver(abc.ABC):
     def switch_off(self, name: str, force: bool) -> None:
         """Switch a machine off, if it is on.
 
-        :param force: whether to cut its power; else its operating system is asked to shut down
+        :param force: whether to cut its power; else its operating system is shut down
         :raises PowerError: it did not answer, or rejected the request
         """
 

@@ -75,7 +75,7 @@ class IpmiMachine(Machine):
     def host_and_port(self) -> tuple[str, int]:
         """Return where it answers.
 
-        :raises BadOption: the address makes no sense
+        :raises BadOption: the address is invalid
         """
         try:
             host, port = netutils.parse_host_port(self.address, _PORT)

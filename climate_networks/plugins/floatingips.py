@@ -88,7 +88,10 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
 
     resource_type = resource_types.FLOATING_IP
     title = 'Floating IP'
-    description = 'Floating IPs that are known from now on, and in the project from the start on.'
+    description = (
+        'Floating IPs that are known from the creation of the lease on, and in the project from '
+    )
+    'its start on.'
     options = (calendar_plugin.CLEANING_OPTION,)
     schema: ClassVar[Mapping[str, Any]] = {
         'network_id': {

@@ -115,7 +115,9 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
 
     resource_type = resource_types.NETWORK
     title = 'Network'
-    description = 'A network on a segment that is known from now on, for as long as the lease.'
+    description = (
+        'A network for the duration of the lease, on a segment that is known from its creation on.'
+    )
     options = (calendar_plugin.CLEANING_OPTION,)
     schema: ClassVar[Mapping[str, Any]] = {
         **_OF_OWNER,
