@@ -85,7 +85,7 @@ SHOWN: dict[str, Any] = {
         'capacity': {
             'type': 'object',
             'additionalProperties': _INTEGER,
-            'description': 'What can be allocated of it to shares in all, from Placement.',
+            'description': 'The capacity for shares of it in all, from Placement.',
         },
         'lanes': {
             **_INTEGER,

@@ -121,7 +121,7 @@ class HostOperations:
 
         :raises climate_core.exceptions.HostInUse: it has servers, or is allocated to
             reservations; it stays as it is
-            :raises climate_core.exceptions.HostChanging: it is being drained for a lease
+        :raises climate_core.exceptions.HostChanging: it is being drained for a lease
         """
         host = self.database.read(db.HOSTS.get, host_id)
         with errors.require_services():

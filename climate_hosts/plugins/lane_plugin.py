@@ -65,8 +65,8 @@ _USED: Final = 'used'
 WITHHELD: Final = 'Host {} is not free yet: Nova withholds all of it, as while a node is cleaned.'
 #: The reason of a lease that waits for another one.
 OPEN: Final = (
-    'Host {} is still open to an earlier lease. If that lease ended long ago, an operator closes '
-    'it by "climate-manage repair --yes".'
+    'Host {} is still open to an earlier lease. If that lease ended long ago, an operator can '
+    'close the host by "climate-manage repair --yes".'
 )
 IN_USE: Final = 'Host {} still has servers of an earlier lease.'
 

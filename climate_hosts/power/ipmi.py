@@ -114,7 +114,7 @@ class IpmiDriver(PowerDriver):
         return state[1] == 'on'
 
     def switch_on(self, name: str) -> None:
-        # A controller may reject to switch a machine on that is on.
+        # A controller may reject a request to switch on a machine that is on.
         if not self.is_on(name):
             self._ask(name, 'on')
 

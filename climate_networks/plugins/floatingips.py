@@ -89,9 +89,8 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
     resource_type = resource_types.FLOATING_IP
     title = 'Floating IP'
     description = (
-        'Floating IPs that are known from the creation of the lease on, and in the project from '
+        'Floating IPs, known from the creation of the lease on, active from its start on.'
     )
-    'its start on.'
     options = (calendar_plugin.CLEANING_OPTION,)
     schema: ClassVar[Mapping[str, Any]] = {
         'network_id': {
