@@ -244,7 +244,7 @@ def test_segment_that_is_changed_is_promised_by_what_it_has_now(world):
         world.lease(segment_id=FIRST)
     world.operations.update_network(world.operator, world.ids[0], {'available': True})
     assert shown(world.lease(resources='note==stitching port 7'))['segment_id'] == FIRST
-    with pytest.raises(exceptions.NetworkInUse, match='promised to 1 reservation'):
+    with pytest.raises(exceptions.NetworkInUse, match='allocated to 1 reservation'):
         world.operations.delete_network(world.operator, world.ids[0])
     world.operations.delete_network(world.operator, world.ids[1])
     with pytest.raises(exceptions.NetworkNotFound):

@@ -85,7 +85,7 @@ class TestHostChecks(HostsTest):
             group='placement', max_allocation_candidates=self.LANES_PER_HOST - 1
         )
         told, rest = self.find()
-        assert told.startswith('Placement leaves host')
+        assert told.startswith('Placement omits host')
         assert f'more than the {count} lanes' in told
         assert rest == isolated
         for host in self.COMPUTES:
