@@ -150,4 +150,4 @@ def test_host_is_emptied_for_it(application: Any) -> None:
     found = world.ask(application, 'GET', '/v1/leases?status=IN_PROGRESS', status=200).json
     assert [each['id'] for each in found['leases']] == [made['id']]
     host = world.ask(application, 'GET', '/v1/os-hosts/2', headers=ADMIN, status=200).json['host']
-    assert host['disabled_reason'] == f'The host is being emptied for lease {made["id"]}'
+    assert host['disabled_reason'] == f'The host is being drained for lease {made["id"]}'
