@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What programs report to their users: errors as sentences, and exit statuses.
+"""Report errors of programs as sentences, and define their exit statuses.
 
 An error at the start says why a program cannot use its configuration.
 """
