@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who sends a request, and what the policies allow them.
+"""Authenticate requests, and enforce the policies on them.
 
 The middleware creates the context of a request from the token of its caller. Handlers enforce the
 policies on the loaded lease itself, never on the project of the caller.

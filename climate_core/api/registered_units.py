@@ -69,6 +69,19 @@ def with_values(properties: dict[str, Any], required: tuple[str, ...] = ()) -> d
     return {**with_extra({**properties, 'values': values}), 'required': list(required)}
 
 
+def created_schema(name: str, plural: str, shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of the response to a request that adds units.
+
+    Clients of Blazar read one unit; the list has all units of a range.
+
+    :param name: the key of the one unit
+    :param plural: the key of the list
+    :param shown: the schema of a unit
+    """
+    listed = {'type': 'array', 'items': shown, 'description': 'All of a range, in order.'}
+    return common.closed({name: shown, plural: listed}, (name,))
+
+
 def properties_schema(noun: str) -> dict[str, Any]:
     """Return the schema of a list of extra properties.
 

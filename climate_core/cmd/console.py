@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Report errors of programs to their users as sentences, and exit statuses.
+"""Report errors of programs as sentences, and define their exit statuses.
 
 An error at the start reports why a program cannot use its configuration.
 """

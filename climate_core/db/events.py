@@ -140,9 +140,9 @@ def find_leases_to_notify(
     :param is_told: whether their reason is already that their start will fail
     """
     event = _select_starts(session.info.get(engine.CLOCK), seconds)
-    told = sa.func.coalesce(LEASES.c.status_reason, '').contains(START_WILL_FAIL)
+    has_warning = sa.func.coalesce(LEASES.c.status_reason, '').contains(START_WILL_FAIL)
     query = _join_leases(sa.select(LEASES.c.id), event, types)
-    mine = query.where(LEASES.c.trust_id == trust_id, told if is_told else ~told)
+    mine = query.where(LEASES.c.trust_id == trust_id, has_warning if is_told else ~has_warning)
     return list(session.scalars(mine.order_by(event.c.next_at, LEASES.c.id).limit(limit)))
 
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 import webob
 
 from climate_common import resource_types
-from climate_core.api.registered_units import UnitCalls
+from climate_core.api.registered_units import UnitCalls, created_schema
 from climate_core.api.request import Backend, Request, Route, Table, answer
 from climate_core.api.schemas import common
 from climate_core.lease import views
@@ -49,18 +49,7 @@ _SHOWN: dict[str, Any] = common.closed(
     }
 )
 _ONE: dict[str, Any] = common.envelope('floatingip', _SHOWN)
-#: Clients of Blazar read one; the list has all of a range.
-_CREATED: dict[str, Any] = common.closed(
-    {
-        'floatingip': _SHOWN,
-        'floatingips': {
-            'type': 'array',
-            'items': _SHOWN,
-            'description': 'All floating IPs of a range, in order.',
-        },
-    },
-    ('floatingip',),
-)
+_CREATED: dict[str, Any] = created_schema('floatingip', 'floatingips', _SHOWN)
 _MANY: dict[str, Any] = common.page_of('floatingips', _SHOWN)
 _QUERY: dict[str, dict[str, Any]] = {
     'floating_network_id': {**common.UUID, 'description': 'Only floating IPs of this network.'},

@@ -108,18 +108,7 @@ _SHOWN: dict[str, Any] = {
     'required': [*_NETWORK_FIELDS],
 }
 _ONE: dict[str, Any] = common.envelope('network', _SHOWN)
-#: Clients of Blazar read one; the list has all of a range.
-_CREATED: dict[str, Any] = common.closed(
-    {
-        'network': _SHOWN,
-        'networks': {
-            'type': 'array',
-            'items': _SHOWN,
-            'description': 'All segments of a range, in order.',
-        },
-    },
-    ('network',),
-)
+_CREATED: dict[str, Any] = registered_units.created_schema('network', 'networks', _SHOWN)
 _MANY: dict[str, Any] = common.page_of('networks', _SHOWN)
 _PROPERTIES = registered_units.properties_schema('segments')
 _PROPERTIES_QUERY = registered_units.properties_query(
