@@ -80,7 +80,7 @@ def test_a_copy_that_does_not_move_is_told_then_made_again(volumes, on_end):
     assert f'{on_end} {copy["id"]} has been creating without a change' in case.end_once().reason
     case.time.forward(3 * 3600)
     assert case.end_once().repair == 'reset_copy'
-    with pytest.raises(exceptions.Transient, match=f'could not make the {on_end}'):
+    with pytest.raises(exceptions.Transient, match=f'could not create the {on_end}'):
         case.end_once()
     volumes.state.volumes[case.resource_id]['hangs'] = False
     case.end()
