@@ -137,7 +137,9 @@ def _list_renderers(place: str) -> tuple[list[str], list[Any], Any]:
         if field.type not in _OWN_RENDERING and field.name != 'queue_position'
     ]
     names = [field.name for field in fields]
-    return names, [renderers.get(field.type) for field in fields], operator.attrgetter(*names)
+    # Generic fields are JSON already.
+    renders = [None if field.is_generic else renderers.get(field.type) for field in fields]
+    return names, renders, operator.attrgetter(*names)
 
 
 def notified_fields(lease: Lease) -> dict[str, Any]:

@@ -73,7 +73,7 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
     lease_fields.UUID: _UUID,
     lease_fields.STATUS: _status(states.LeaseStatus),
     lease_fields.CHOICE: TEXT,
-    lease_fields.INTEGER: value_schema('integer', minimum=0),
+    lease_fields.INTEGER: value_schema('integer'),
     lease_fields.BOOLEAN: value_schema('boolean'),
     lease_fields.DATE: date_schema(''),
     lease_fields.STAMP: date_schema(''),
@@ -88,7 +88,9 @@ def _schema_of(field: lease_fields.Field) -> dict[str, Any]:
     if field.nullable:
         schema['type'] = [schema['type'], 'null']
     if field.choices:
-        schema['enum'] = list(field.choices)
+        schema['enum'] = [*field.choices, None] if field.nullable else list(field.choices)
+    if field.type == lease_fields.INTEGER:
+        schema['minimum'] = field.minimum
     return {**schema, 'description': field.description} if field.description else schema
 
 

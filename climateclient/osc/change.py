@@ -2,13 +2,18 @@
 """``openstack lease set|unset``."""
 
 import argparse
-from typing import Any
+from typing import Any, Final
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import dates, resource_types
+from climate_common import dates, lease_fields, resource_types
 from climateclient.osc import arguments, hosts, options, reservation, resources, shown
+
+#: The generic fields that ``unset`` clears.
+_CLEARABLE: Final = tuple(
+    field for field in lease_fields.GENERIC if field.name in lease_fields.CLEARABLE
+)
 
 
 class SetLease(shown.ShowOne):
@@ -100,6 +105,9 @@ class UnsetLease(shown.ShowOne):
             action='store_true',
             help="Its own notifications before the start; the operator's stay",
         )
+        for field in _CLEARABLE:
+            option = '--' + field.name.replace('_', '-')
+            parser.add_argument(option, action='store_true', help=field.description)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
@@ -107,7 +115,9 @@ class UnsetLease(shown.ShowOne):
 
         leases = options.leases(self)
         lease = leases.find(parsed_args.lease)
-        changes: dict[str, Any] = {}
+        changes: dict[str, Any] = {
+            field.name: None for field in _CLEARABLE if getattr(parsed_args, field.name)
+        }
         if parsed_args.webhook:
             changes['webhook'] = None
         if parsed_args.tell_before_start:
