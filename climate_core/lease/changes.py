@@ -237,16 +237,16 @@ def _replace_user_events(
                 continue
             wanted[known] -= 1
         kept.append(event)
-    for kind, time in wanted.elements():
-        field = f'events[{read.index((kind, time))}]'
-        if not events.is_user_event(kind):
+    for event_type, time in wanted.elements():
+        field = f'events[{read.index((event_type, time))}]'
+        if not events.is_user_event(event_type):
             raise exceptions.BadRequest(
-                f'{kind} follows from before_start and before_end_date.',
+                f'{event_type} follows from before_start and before_end_date.',
                 field=f'{field}.event_type',
             )
         if time < now - timedelta(seconds=late):
-            raise request.past_date_error(f'time of the event {kind}', f'{field}.time', now)
-        kept.append(model.new_event(lease.id, kind, time, now))
+            raise request.past_date_error(f'time of the event {event_type}', f'{field}.time', now)
+        kept.append(model.new_event(lease.id, event_type, time, now))
     return dataclasses.replace(lease, events=tuple(kept))
 
 
