@@ -12,7 +12,7 @@ from climateclient.models import Lease, Reservation
 
 LEASE_STATUSES: Final = (
     ('WAITING', pgettext_lazy('Status of a lease', 'Waiting')),
-    ('IN_PROGRESS', pgettext_lazy('Status of a lease', 'Hosts are being emptied')),
+    ('IN_PROGRESS', pgettext_lazy('Status of a lease', 'Hosts are being drained')),
     ('PENDING', pgettext_lazy('Status of a lease', 'Pending')),
     ('STARTING', pgettext_lazy('Status of a lease', 'Starting')),
     ('ACTIVE', pgettext_lazy('Status of a lease', 'Active')),
@@ -77,7 +77,7 @@ LIMITS: Final = (
 )
 EVENTS: Final = (
     ('retry_lease', _('Next try')),
-    ('make_room', _('Hosts are emptied')),
+    ('make_room', _('Hosts are drained')),
     ('before_start_lease', _('Notice before the start')),
     ('ready_to_start', _('Ready for its user')),
     ('start_lease', _('Start')),
