@@ -184,10 +184,10 @@ def _changed(
     --on-end alone is for all that the lease has; beside new resources it is for those.
     """
     changed = [_with_type(cmd, lease, each) for each in given if 'id' in each]
-    new = [each for each in given if 'id' not in each] + resources.kinds(parsed_args)
+    new = [each for each in given if 'id' not in each] + resources.list_types(parsed_args)
     if parsed_args.on_end and not changed and not new:
         live = [each for each in lease.reservations if each.status in reservation.LIVE]
-        changed = [{**resources.kind(each), 'id': each.id} for each in live]
+        changed = [{'resource_type': resources.type_of(each), 'id': each.id} for each in live]
     resources.check_on_end(parsed_args, [*changed, *new])
     changed = [resources.on_end(parsed_args, each) | each for each in changed]
     for each in changed:
@@ -201,7 +201,7 @@ def _with_type(cmd: command.Command, lease: Any, given: dict[str, Any]) -> dict[
     The flavor of capacity is sent by its id, so that the service says what can be changed.
     """
     found = reservation.select(lease, given['id'])
-    values = given | {'id': found.id} | resources.kind(found)
+    values = given | {'id': found.id, 'resource_type': resources.type_of(found)}
     if found.resource_type == resource_types.CAPACITY and 'flavor' in values:
         name = values.pop('flavor')
         text = f'id={found.id},flavor={name}'

@@ -72,12 +72,14 @@ class CreateSegment(shown.Lister):
             'domain_ids': sorted(domains),
             'extra': arguments.extra(parsed_args.extra, _FIELDS),  # nosec B610 # no model of Django
         }
-        kind, physical = parsed_args.network_type, parsed_args.physical_network
+        network_type, physical = parsed_args.network_type, parsed_args.physical_network
         client = _client(self)
         if parsed_args.range is None:
-            made = [client.create(kind, parsed_args.segment, physical, **details)]
+            made = [client.create(network_type, parsed_args.segment, physical, **details)]
         else:
-            made = client.create_range(kind, *_ends(parsed_args.range), physical, **details)
+            made = client.create_range(
+                network_type, *_ends(parsed_args.range), physical, **details
+            )
         return _COLUMNS, ranges.join(parsed_args, map(_row, made), _COUNTED)
 
 
