@@ -51,28 +51,18 @@ class AllocationReleaser:
         """Release what reservations no longer hold; retain what they use until the next poll."""
         held = {r.id for r in after.live}
         freed = [r for r in before.live if r.id not in held]
-        calendar = self.calendar.transaction(session)
-        self._release(calendar, [r for r in freed if r.unit_kind is not None], now)
-        self._give_up(calendar, before, after, now)
-        if any(r.amounts for r in freed):
+        preempted = _list_preempted(before, after)
+        if preempted or any(r.amounts for r in freed):
             signal(session, leases.RESOURCES_FREED)
-        self._keep(calendar, after, next_poll)
-
-    def _give_up(
-        self,
-        calendar: CalendarTransaction,
-        before: model.Lease,
-        after: model.Lease,
-        now: datetime.datetime,
-    ) -> None:
-        """Release the allocations of a preempted lease; they are not part of its later ones."""
-        if not before.is_being_preempted or after.status not in states.UNGRANTED:
+        if all(r.unit_kind is None for r in before.live):
+            # The calendar allocates nothing to this lease.
             return
-        queued = {r.id for r in after.live if r.status == _R.PENDING}
-        preempted = [r for r in before.live if r.id in queued]
-        self._release(calendar, preempted, now)
-        db_calendar.mark_released(calendar.session, [r.id for r in preempted])
-        signal(calendar.session, leases.RESOURCES_FREED)
+        calendar = self.calendar.transaction(session)
+        self._release(calendar, [*freed, *preempted], now)
+        if preempted:
+            # The allocations of a preempted lease are not part of its later ones.
+            db_calendar.mark_released(session, [r.id for r in preempted])
+        self._keep(calendar, after, next_poll)
 
     def end_superseded(self, lease: model.Lease) -> None:
         """Undo what was done after the end of reservations, after the claim of an event was lost.
@@ -109,6 +99,8 @@ class AllocationReleaser:
         """Release allocations, from when their units are cleaned."""
         by_time: dict[datetime.timedelta, dict[str, Collection[int]]] = defaultdict(dict)
         for reservation in freed:
+            if reservation.unit_kind is None:
+                continue
             plugin = self.plugins.get(reservation.resource_type)
             cleaning: datetime.timedelta = datetime.timedelta(0)
             used: Collection[int] = ()
@@ -138,6 +130,14 @@ class AllocationReleaser:
                 late[next_poll + cleaning + _RETAINED_AFTER_POLL][reservation.id] = used
         for until, of_reservations in late.items():
             self.calendar.extend(calendar, of_reservations, until)
+
+
+def _list_preempted(before: model.Lease, after: model.Lease) -> list[model.Reservation]:
+    """Return the reservations of a preempted lease that is queued again."""
+    if not before.is_being_preempted or after.status not in states.UNGRANTED:
+        return []
+    queued = {r.id for r in after.live if r.status == _R.PENDING}
+    return [r for r in before.live if r.id in queued]
 
 
 def _is_ending(lease: model.Lease, reservation: model.Reservation) -> bool:
