@@ -21,7 +21,6 @@ from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.db.sql import Clock
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
-from climate_core.engine.allocation_release import AllocationReleaser
 from climate_core.engine.bulkhead import ServiceBulkhead, list_services
 from climate_core.engine.claims import Claims
 from climate_core.engine.event_pool import EventPool
@@ -149,7 +148,7 @@ class ManagerService:
             self.clock,
             self.claims,
             calls,
-            AllocationReleaser(self._calendar, self.plugins),
+            self._calendar,
             self._fast_starts,
             self.metrics,
         )
