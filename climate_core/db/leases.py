@@ -17,7 +17,6 @@ from climate_core.db.calendar import is_released
 from climate_core.db.tables import ALLOCATIONS, EVENTS, LEASES, RESERVATIONS
 from climate_core.lease import states
 from climate_core.lease.model import (
-    HOST_KIND,
     PREEMPT,
     REPORTED,
     AllocatedUnit,
@@ -243,7 +242,7 @@ def _unit(row: sa.RowMapping) -> dict[str, Any]:
         prefix = units.table.name
         if row[f'{prefix}_unit_id'] is not None:
             return {name: row[f'{prefix}_{name}'] for name in units.allocation_columns}
-    return dict.fromkeys(packages.find_unit_tables()[HOST_KIND].allocation_columns)
+    return {}
 
 
 def _with_allocations(
