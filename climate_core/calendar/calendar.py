@@ -23,15 +23,16 @@ from climate_common.dates import delta_to_microseconds, from_microseconds, to_mi
 from climate_core import exceptions
 from climate_core.calendar import model, windows
 from climate_core.calendar.explain import Rejection
+from climate_core.calendar.index import Index
 from climate_core.calendar.model import Demand, QueuedRequest, RetainedAllocation, Window
+from climate_core.calendar.preemption import choose_preempted
 from climate_core.calendar.search import (
     InsufficientCapacity,
     JointSearch,
     Search,
-    choose_preempted,
     searches_for,
 )
-from climate_core.calendar.transaction import CalendarTransaction, Index
+from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.concurrency import SearchBudget
 from climate_core.db import calendar
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected
