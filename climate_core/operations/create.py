@@ -172,14 +172,14 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         """Read the request for a lease, or for what joins the lease that has its id already."""
         conf, database = self.services.conf, self.services.database
         now = self.services.clock.now()
-        chosen = request.chosen_id(context.project_id, values)
-        digests = request.request_digests(
+        chosen = idempotency.chosen_id(context.project_id, values)
+        digests = idempotency.request_digests(
             values, chosen, provisioned_plugin.read_digest_keys(conf)
         )
         present = database.read(leases.find, chosen) if chosen else None
         if present is not None and digests:
             with errors.collected():
-                request.check_repeated_request(present, digests)
+                idempotency.check_repeated_request(present, digests)
             return Draft(present, (), now, present)
         lease_request = request.read_lease_request(
             values, now, self._rules(), errors, new=present is None

@@ -4,7 +4,7 @@
 import pytest
 
 from climate_core import exceptions
-from climate_core.lease import request
+from climate_core.operations import idempotency
 from tests.support.leases import NOON, lease
 
 KEY = {'idempotency_key': 'k', 'name': 'lease1', 'webhook': {'url': 'u', 'secret': 's'}}
@@ -12,7 +12,7 @@ KEY = {'idempotency_key': 'k', 'name': 'lease1', 'webhook': {'url': 'u', 'secret
 
 def test_lease_id_never_changes() -> None:
     # With another one the keys that users sent before would make new leases.
-    assert request.id_of_key('p', 'k') == '5f0aefa5-37fd-5ee6-b656-21bc44a2cc60'
+    assert idempotency.id_of_key('p', 'k') == '5f0aefa5-37fd-5ee6-b656-21bc44a2cc60'
 
 
 @pytest.mark.parametrize(
@@ -20,15 +20,15 @@ def test_lease_id_never_changes() -> None:
     [
         ('p', {'id': 'i'}, 'i'),
         ('p', {}, None),
-        ('p', KEY, request.id_of_key('p', 'k')),
+        ('p', KEY, idempotency.id_of_key('p', 'k')),
     ],
 )
 def test_chosen_id_comes_from_the_request_or_its_key(project_id, values, chosen) -> None:
-    assert request.chosen_id(project_id, values) == chosen
+    assert idempotency.chosen_id(project_id, values) == chosen
 
 
 def test_key_of_another_project_is_another_lease() -> None:
-    assert request.id_of_key('p', 'k') != request.id_of_key('q', 'k')
+    assert idempotency.id_of_key('p', 'k') != idempotency.id_of_key('q', 'k')
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,12 @@ def test_key_of_another_project_is_another_lease() -> None:
     ],
 )
 def test_digest_is_equal_for_equal_requests(values, equal) -> None:
-    digests = [request.request_digests(each, 'id', []) for each in (values, KEY)]
+    digests = [idempotency.request_digests(each, 'id', []) for each in (values, KEY)]
     assert (digests[0] == digests[1]) is equal
 
 
 def test_request_without_key_has_no_digest() -> None:
-    assert request.request_digests({'name': 'lease1'}, 'id', ['key']) == ()
+    assert idempotency.request_digests({'name': 'lease1'}, 'id', ['key']) == ()
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_request_without_key_has_no_digest() -> None:
 def test_check_repeated_refuses_another_request_and_deleted_lease(fields, refused) -> None:
     one = lease(**fields)
     if not refused:
-        request.check_repeated_request(one, ['c', 'd'])
+        idempotency.check_repeated_request(one, ['c', 'd'])
         return
     with pytest.raises(exceptions.IdempotencyConflict) as caught:
-        request.check_repeated_request(one, ['c', 'd'])
+        idempotency.check_repeated_request(one, ['c', 'd'])
     assert caught.value.field == 'Idempotency-Key'
