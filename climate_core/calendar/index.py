@@ -19,7 +19,8 @@ from typing import Any
 from sqlalchemy import orm
 
 from climate_common.dates import NEVER, to_microseconds
-from climate_core.calendar.model import Access, Timeline, Unit, total_amounts
+from climate_core.calendar.model import Access, Unit
+from climate_core.calendar.unit_timeline import Timeline, total_amounts
 from climate_core.db import calendar, sql
 from climate_core.db.calendar import COMMIT_DELAY
 

@@ -15,7 +15,8 @@ from operator import itemgetter
 from typing import Final, NamedTuple, Self
 
 from climate_common.dates import delta_to_microseconds, to_microseconds
-from climate_core.calendar.model import Demand, Order, Timeline, entry_of
+from climate_core.calendar.model import Demand, Order
+from climate_core.calendar.unit_timeline import Timeline, entry_of
 from climate_core.concurrency import check_deadline
 from climate_core.lease.model import Allocation
 

@@ -12,8 +12,9 @@ from sqlalchemy import orm
 
 from climate_common.dates import from_microseconds, to_microseconds
 from climate_core.calendar.index import Index, Snapshot
-from climate_core.calendar.model import Entry, Timeline, Unit, entry_of
+from climate_core.calendar.model import Unit
 from climate_core.calendar.search import Timelines
+from climate_core.calendar.unit_timeline import Entry, Timeline, entry_of
 from climate_core.db import calendar
 from climate_core.db.engine import Database, Stale, after_commit
 from climate_core.lease.model import Allocation
