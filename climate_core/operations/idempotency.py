@@ -33,7 +33,7 @@ from oslo_db import exception as db_exc
 from climate_common import dates, resource_types, sealing
 from climate_core import exceptions
 from climate_core.context import RequestContext
-from climate_core.db import leases
+from climate_core.db import held_resources, leases
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, LeaseRequest, prefix_field
@@ -134,7 +134,7 @@ def find_equal_lease(
     :raises climate_core.exceptions.ResourceReserved: another lease holds a resource
     """
     held = database.read(
-        leases.find_holding_leases, [each.reservation.key for each in draft.items]
+        held_resources.find_holding_leases, [each.reservation.key for each in draft.items]
     )
     equal = find_equal_holder(context, draft, held)
     if equal is not None:
