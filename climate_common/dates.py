@@ -91,7 +91,7 @@ def parse(
 
 
 def is_relative(value: object) -> bool:
-    """Tell whether a date means another time whenever it is read: ``now``, ``+2h``."""
+    """Return whether a date means another time whenever it is read: ``now``, ``+2h``."""
     text = value.strip().lower() if isinstance(value, str) else ''
     return text == 'now' or text.startswith('+')
 
@@ -134,7 +134,7 @@ def localize(time: datetime.datetime, zone: datetime.tzinfo | None = None) -> da
 
 
 def sentence(time: datetime.datetime) -> str:
-    """Write a time for a sentence that people read anywhere: ``2026-12-21 10:00 UTC``.
+    """Format a time for a sentence, in UTC: ``2026-12-21 10:00 UTC``.
 
     Fractions of a second are rounded up: what is free from then on is free at the time shown.
     """
@@ -146,12 +146,12 @@ def sentence(time: datetime.datetime) -> str:
 def display(
     time: datetime.datetime | None, zone: datetime.tzinfo | None = None, is_named: bool = True
 ) -> str:
-    """Write a time for people, with its zone: ``2026-12-01 16:07:00+01:00 CET``.
+    """Format a time for users, with its zone: ``2026-12-01 16:07:00+01:00 CET``.
 
     Nothing for None, and ``2026-12-01 15:07:00 UTC`` where that is the zone.
 
     :param zone: None for the zone of the machine
-    :param is_named: False: its offset is enough, where there is little room
+    :param is_named: False: only its offset is shown, to save space
     """
     if time is None:
         return ''
@@ -219,7 +219,7 @@ def parse_duration(value: object) -> datetime.timedelta:
 
 
 def add_duration(start: datetime.datetime, duration: datetime.timedelta) -> datetime.datetime:
-    """Return when something ends that starts then and lasts so long.
+    """Return the end of a time that starts then and has this duration.
 
     :raises DurationError: it would end after the last date of a request
     """
@@ -231,7 +231,7 @@ def add_duration(start: datetime.datetime, duration: datetime.timedelta) -> date
 
 
 def display_duration(duration: datetime.timedelta) -> str:
-    """Write a duration for people, in its two largest units: ``1d 3h``, ``52s``."""
+    """Format a duration for users, in its two largest units: ``1d 3h``, ``52s``."""
     left = max(0, round(duration.total_seconds()))
     parts = []
     for unit in 'dhms':

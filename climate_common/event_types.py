@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names of the types of events that the lease service makes; users name others themselves.
+"""The names of the types of events that the lease service creates; users name other types.
 
-``climate_core.lease.events`` has what they do. Clients do not import that, and refuse what users
-cannot give before they send a request.
+``climate_core.lease.events`` has what they do. Clients do not import it, and reject types that
+users cannot add before they send a request.
 """
 
 from typing import Final
@@ -39,15 +39,15 @@ ALL: Final = frozenset(
         EXTERNAL_END,
     }
 )
-#: Those that a user cannot add; BEFORE_END can be given with a new lease, as Blazar's clients do.
+#: Types that a user cannot add; Blazar's clients send BEFORE_END with a new lease.
 RESERVED_TYPES: Final = ALL - {BEFORE_END}
 
 
 def is_user_event(event_type: str) -> bool:
-    """Tell whether a user named the type of an event."""
+    """Return whether a user named the type of an event."""
     return event_type not in ALL
 
 
 def is_before_end(event_type: str) -> bool:
-    """Tell whether events of a type tell that the end of the lease comes."""
+    """Return whether events of a type notify of the coming end of the lease."""
     return event_type == BEFORE_END

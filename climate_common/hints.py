@@ -8,8 +8,8 @@ NAMES = frozenset((RESERVED, LEASE_PARAMS, LEASE_ID))
 #: Heat adds it to the hints of all servers of a stack where an operator wants it
 #: (heat/engine/resources/scheduler_hints.py).
 ROOT_STACK = 'heat_root_stack_id'
-#: The lease service adds it to those of a server or a volume that it makes itself: for which
-#: reservation that is. A volume has it in its metadata, too.
+#: The lease service adds it to the hints of a server or a volume that it creates: the id of the
+#: reservation. A volume has it in its metadata, too.
 MADE_FOR = 'climate_reservation'
 
 #: The keys of ``lease_params`` that have several names, by the name that is sent on.

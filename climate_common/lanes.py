@@ -4,11 +4,11 @@
 A lane is a child resource provider of a host of the pool. The root provider of each of these hosts
 is in the aggregate :data:`POOL`, which an ordinary request must not have. Servers of a reservation
 take one :data:`SLOT` of a lane whose aggregates name the reservation. Aggregates are derived from
-ids, so that neither side asks the other:
+ids, so that neither side sends the other a request:
 
-* :func:`lane_aggregates`: what the lease service gives a lane, and takes from it at the end;
-* :func:`host_aggregate`, :func:`slot_aggregate`: one of these lets a server in;
-* :func:`reservation_aggregate`: without any lane in it the reservation is over;
+* :func:`lane_aggregates`: what the lease service adds to a lane, and removes at the end;
+* :func:`host_aggregate`, :func:`slot_aggregate`: one of these admits a server;
+* :func:`reservation_aggregate`: without any lane in it the reservation has ended;
 * :func:`ended_aggregate`: the lane is closed, and belongs to no other reservation yet.
 """
 
@@ -19,11 +19,11 @@ from typing import Any, Final
 
 #: The aggregate of the root providers of all hosts of all pools.
 POOL: Final = '5f1d8a52-3c07-5e0e-9d3c-6f6d0c7b9a41'
-#: What a server takes of a lane. All of it is reserved while the lane is closed.
+#: What a server claims of a lane. All of it is reserved while the lane is closed.
 SLOT: Final = 'CUSTOM_CLIMATE_SLOT'
 #: One of these per lane: finds the hosts of the pools with one request.
 HOST: Final = 'CUSTOM_CLIMATE_HOST'
-#: The trait of lanes, which nova's isolated aggregates let into the pool.
+#: The trait of lanes, which nova's isolated aggregates admit to the pool.
 TRAIT: Final = 'CUSTOM_CLIMATE_POOL'
 #: The scheduler hint, and the extra spec of a flavor, that name a reservation.
 HINT: Final = 'reservation'
@@ -45,8 +45,8 @@ def lane_aggregates(
 
     :param project_ids: the projects whose servers may enter
     :param shape: only servers of this shape may enter; None: all may
-    :param open_to: servers of this project that name no reservation may, too. Others have not
-        agreed to have theirs in a lease that they do not see.
+    :param open_to: servers of this project that name no reservation may, too. Other projects
+        have not agreed to have such servers in a lease that they do not see.
     """
     entering = [(reservation_id, each) for each in project_ids]
     found = {reservation_aggregate(reservation_id)}
@@ -78,7 +78,7 @@ def host_aggregate(reservation_id: str, project_id: str) -> str:
 def slot_aggregate(reservation_id: str, project_id: str, shape: str) -> str:
     """Return the aggregate of lanes that take servers of one shape, for a reservation.
 
-    :param shape: as :func:`shape` makes it
+    :param shape: as :func:`shape` returns it
     """
     return _derive('slot', reservation_id, project_id, shape)
 

@@ -68,7 +68,7 @@ class Field:
 
     @property
     def title(self) -> str:
-        """Return its name for people, as ``Start policy``."""
+        """Return its name for users, as ``Start policy``."""
         return self.name.replace('_', ' ').capitalize()
 
 

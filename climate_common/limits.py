@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits of the lease API: lengths, counts, patterns, words, and conditions on hosts.
 
-The schemas of the API are made of them. The extensions check requests with them in nova-api,
+The schemas of the API are built from them. The extensions check requests with them in nova-api,
 cinder-api and heat-engine, before the lease service would reject them. A pattern matches with
 ``fullmatch``; :func:`json_pattern` makes one for a JSON Schema.
 """
@@ -48,7 +48,7 @@ PROPERTY_PATTERN = r'[A-Za-z][A-Za-z0-9_.:-]{0,63}'
 #: The id of a project, as Keystone makes them, and as other sources of its projects have them.
 PROJECT_PATTERN = r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}'
 #: Items in the list of reservations of a request. Also the default of [limits]
-#: reservations_per_lease, which counts each of a ``count``.
+#: reservations_per_lease, which counts every item of a ``count``.
 RESERVATIONS = 1000
 #: Characters of JSON, in ASCII: one document, as a template, with all aliases of YAML expanded,
 #: and all that Heat accepts in one request (heat.conf max_json_body_size).
@@ -57,24 +57,24 @@ DOCUMENT_LENGTH = 1024 * 1024
 #: server with 128 items of metadata in characters that JSON writes with 12 bytes, and with all
 #: its lists full: 0.97 MB. 1000 servers with a description of 255 characters store 0.76 MB.
 LEASE_BYTES = 1024 * 1024
-#: Reservations of one request for which the calendar is asked: hosts and shares of them.
+#: Reservations of one request that need the calendar: hosts and shares of hosts.
 CALENDAR_RESERVATIONS = 100
 EVENTS = 100
-#: Servers or volumes that one reservation of a request makes, or that are asked for in the
-#: availability.
+#: Servers or volumes that one reservation of a request creates, or whose availability is
+#: requested.
 NEW_SERVERS = 100
-#: What ends in .error or .stop is told of the service's own events.
+#: Types that end in .error or .stop are notifications about the events of the service.
 EVENT_TYPE_PATTERN = r'(?!.*\.(?:error|stop)$)[a-z][a-z0-9_.-]{0,65}'
 START_POLICIES = ('auto', 'manual')
-#: The kinds of lease, see the documents.
+#: The kinds of leases.
 KINDS = ('immediate', 'scheduled', 'retry', 'best_effort')
-#: The longest time in which hosts are emptied for a lease: a month.
+#: The maximum time to drain hosts for a lease: a month.
 BEST_EFFORT_SECONDS = 31 * 86400
-#: A request may ask for so many retries at most.
+#: The maximum number of retries of a request.
 RETRIES = 1_000_000
-#: The highest priority of a lease that waits; the lowest is 0.
+#: The highest priority of a queued lease; the lowest is 0.
 PRIORITY = 9
-#: How often a lease can tell before its start that it will start.
+#: The maximum number of notices before the start of a lease.
 START_NOTICES = 20
 #: The longest time before the start, in seconds: a year.
 LONGEST_START_NOTICE = 366 * 86400
@@ -95,7 +95,7 @@ _EVENT_TYPE = re.compile(EVENT_TYPE_PATTERN)
 def json_pattern(pattern: str) -> str:
     """Make a pattern that JSON Schema searches for match the whole text.
 
-    Python's ``$`` alone would let a line end through.
+    Python's ``$`` alone would accept a line end.
     """
     return rf'^{pattern}(?!\n)$'
 
@@ -110,7 +110,7 @@ NAME_SCHEMA: Final[Mapping[str, Any]] = {
 
 
 def decode(text: str) -> Any:
-    """Read JSON; Python's own reader also takes NaN, Infinity and 1e999, which no JSON can say.
+    """Read JSON; Python's own reader also accepts NaN, Infinity and 1e999, which are not JSON.
 
     :raises ValueError: it is not JSON, too deep, or has such a number
     """
@@ -130,8 +130,8 @@ def _finite(text: str) -> float:
 def encode(value: object, most: int = DOCUMENT_LENGTH) -> str:
     """Encode JSON with sorted names; stop as soon as it is too long.
 
-    Aliases of YAML share one object: a short text can stand for more JSON than there is memory
-    for. So nothing of a user is encoded otherwise before it is sent to a service or stored.
+    Aliases of YAML share one object: a short text can stand for more JSON than fits into
+    memory. So nothing of a user is encoded otherwise before it is sent to a service or stored.
 
     :param most: characters, all of them ASCII
     :raises ValueError: it is longer, too deep, holds itself, or has NaN or an infinite number

@@ -14,10 +14,10 @@ STACK = 'virtual:stack'
 HOST = 'physical:host'
 CAPACITY = 'flavor:instance'
 FLOATING_IP = 'virtual:floatingip'
-#: A network on a segment of its own; the name is that of Blazar's users at Chameleon.
+#: A network on a dedicated segment; the name is that of Blazar's users at Chameleon.
 NETWORK = 'network'
-#: Room for servers by their sizes. In the API it is :data:`SERVER` without a ``resource_id``, as
-#: Blazar has it.
+#: Capacity for servers by their sizes. In the API it is :data:`SERVER` without a ``resource_id``,
+#: as in Blazar.
 SIZES = 'size:instance'
 #: A floating IP that its owner has already. In the API it is :data:`FLOATING_IP` with a
 #: ``resource_id``.
@@ -65,7 +65,7 @@ STACKS = 'stacks'
 #: Whole compute hosts.
 HOSTS = 'hosts'
 FLOATING_IPS = 'floatingips'
-#: Networks on segments of their own.
+#: Networks on dedicated segments.
 NETWORKS = 'networks'
 
 #: The units of a server and of a volume.

@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 #: Bytes of a key.
 _SIZE: Final = 32
-#: Each text of :func:`seal_with_public_key` has a key of its own, so the nonce need not differ.
+#: Each text of :func:`seal_with_public_key` has a dedicated key, so the nonce need not differ.
 _NONCE: Final = bytes(12)
 
 

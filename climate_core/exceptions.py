@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors with their HTTP status, a stable machine code and the invalid field.
 
-All errors that a user can cause are a :class:`ClimateError`. The API turns it into an answer in
+All errors that a user can cause are a :class:`ClimateError`. The API turns it into a response in
 one place (``climate_core.api``), and RPC carries it from the manager unchanged, so these classes
 must be constructible from ``(message, **kwargs)``, of which all but the message may be missing.
 Their docstrings are the default messages.
@@ -61,7 +61,7 @@ class BadRequest(ClimateError, status=400, code='request.invalid'):
 
 
 class InvalidDate(BadRequest, code='lease.invalid_date'):
-    """The date is malformed, or lies where it may not."""
+    """The date is malformed, or not in the allowed range."""
 
 
 class InvalidDuration(BadRequest, code='lease.invalid_duration'):
@@ -85,11 +85,11 @@ class UnknownHost(BadRequest, code='host.unknown'):
 
 
 class UnknownProperty(BadRequest, code='host.unknown_property'):
-    """No host that the project may have has a property of this name."""
+    """No host that the project may use has a property of this name."""
 
 
 class UnknownSegmentProperty(UnknownProperty, code='network.unknown_property'):
-    """No network segment that the project may have has a property of this name."""
+    """No network segment that the project may use has a property of this name."""
 
 
 class Unauthorized(ClimateError, status=401, code='unauthorized'):
@@ -105,23 +105,23 @@ class LimitExceeded(Forbidden, code='limits.exceeded'):
 
 
 class LeaseTooLong(Forbidden, code='lease.too_long'):
-    """The lease is longer than leases may be."""
+    """The lease is longer than allowed."""
 
 
 class LeaseTooFarAhead(Forbidden, code='lease.too_far_ahead'):
-    """The lease starts further in the future than leases may."""
+    """The lease starts further in the future than allowed."""
 
 
 class TooManyFeeds(Forbidden, code='feed.too_many'):
-    """The user has as many feeds in the project as they may have."""
+    """The user has the maximum number of feeds in the project."""
 
 
 class LeaseNotPermitted(Forbidden, code='lease.not_permitted'):
-    """The service that is asked about leases does not permit it."""
+    """The external service does not permit the lease."""
 
 
 class NotFound(ClimateError, status=404, code='not_found'):
-    """There is no such thing."""
+    """The resource does not exist."""
 
 
 class LeaseNotFound(NotFound, code='lease.not_found'):
@@ -141,19 +141,19 @@ class HostPropertyNotFound(NotFound, code='host.property_not_found'):
 
 
 class HostPoolNotFound(NotFound, code='host.pool_not_found'):
-    """There is no such pool of hosts, or it is for others."""
+    """There is no such pool of hosts, or it is for other projects."""
 
 
 class FloatingIpNotFound(NotFound, code='floatingip.not_found'):
-    """No such floating IP is set apart for leases."""
+    """No such floating IP is registered for leases."""
 
 
 class FeedNotFound(NotFound, code='feed.not_found'):
-    """There is no such feed, or it may not be seen."""
+    """There is no such feed, or it is not visible to the caller."""
 
 
 class NetworkNotFound(NotFound, code='network.not_found'):
-    """No such network segment is set apart for leases, or it is for others."""
+    """No such network segment is registered for leases, or it is for other projects."""
 
 
 class NetworkPropertyNotFound(NotFound, code='network.property_not_found'):
@@ -173,7 +173,7 @@ class IdempotencyConflict(Conflict, code='lease.idempotency_conflict'):
 
 
 class LeaseAppeared(Conflict, code='lease.appeared'):
-    """A lease with this id was made at this moment. Send the request again."""
+    """A lease with this id was created concurrently. Send the request again."""
 
 
 class ResourceReserved(Conflict, code='reservation.resource_reserved'):
@@ -181,7 +181,7 @@ class ResourceReserved(Conflict, code='reservation.resource_reserved'):
 
 
 class NameTaken(Conflict, code='reservation.name_taken'):
-    """The name is taken by something else of the project."""
+    """Another resource of the project has the name."""
 
 
 class InvalidState(Conflict, code='lease.invalid_state'):
@@ -189,11 +189,11 @@ class InvalidState(Conflict, code='lease.invalid_state'):
 
 
 class GenerationConflict(Conflict, code='lease.generation_conflict'):
-    """The lease was changed meanwhile. Read it again."""
+    """The lease was changed concurrently. Read it again."""
 
 
 class HostPoolChanged(Conflict, code='host.pool_changed'):
-    """The pool of hosts was changed meanwhile. Read it again."""
+    """The pool of hosts was changed concurrently. Read it again."""
 
 
 class HostPoolInUse(Conflict, code='host.pool_in_use'):
@@ -201,39 +201,39 @@ class HostPoolInUse(Conflict, code='host.pool_in_use'):
 
 
 class HostExists(Conflict, code='host.exists'):
-    """The host is in a pool already."""
+    """The host is already in a pool."""
 
 
 class HostInUse(Conflict, code='host.in_use'):
-    """The host has servers, or is promised to reservations."""
+    """The host has servers, or is allocated to reservations."""
 
 
 class HostChanging(Conflict, code='host.changing'):
-    """The host is being put into a pool, or taken out of it."""
+    """The host is being added to a pool, or removed from it."""
 
 
 class FloatingIpExists(Conflict, code='floatingip.exists'):
-    """The floating IP is set apart for leases already."""
+    """The floating IP is already registered for leases."""
 
 
 class FloatingIpInUse(Conflict, code='floatingip.in_use'):
-    """The address has a port in Neutron, or is promised to reservations."""
+    """The address has a port in Neutron, or is allocated to reservations."""
 
 
 class NetworkExists(Conflict, code='network.exists'):
-    """The network segment is set apart for leases already."""
+    """The network segment is already registered for leases."""
 
 
 class NetworkChanged(Conflict, code='network.changed'):
-    """The network segment was changed meanwhile. Read it again."""
+    """The network segment was changed concurrently. Read it again."""
 
 
 class NetworkInUse(Conflict, code='network.in_use'):
-    """A network has the segment in Neutron, or it is promised to reservations."""
+    """A network has the segment in Neutron, or it is allocated to reservations."""
 
 
 class NotEnough(Conflict, code='calendar.not_enough'):
-    """Not enough is free for that time."""
+    """Capacity is insufficient for that time."""
 
     def __init__(
         self,
@@ -265,7 +265,7 @@ class NotEnough(Conflict, code='calendar.not_enough'):
 
 
 class ServiceUnavailable(ClimateError, status=503, code='service_unavailable'):
-    """A service that is needed does not answer. Try again."""
+    """A required service does not answer. Try again."""
 
 
 class ServiceBusy(ServiceUnavailable, code='service_busy'):
@@ -305,4 +305,4 @@ class Permanent(PluginFailure):
 
 
 class NoCapacity(Permanent):
-    """The capacity is insufficient now: a lease that may wait, or that preempts others, waits."""
+    """Capacity is insufficient now: a lease that may be queued, or preempts others, is queued."""

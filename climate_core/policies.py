@@ -71,7 +71,7 @@ LEASE_RULES = [
     rule(
         GET_LEASES,
         READER,
-        'See the leases of a project. A lease that may not be seen is not found.',
+        'Show the leases of a project. To other callers a lease is reported as not found.',
         'GET /v1/leases',
         'GET /v1/leases/{lease_id}',
     ),
@@ -80,13 +80,13 @@ LEASE_RULES = [
     rule(
         UPDATE_LEASE,
         MEMBER,
-        'Change a lease: its name, its dates, how it starts and whom it tells what.',
+        'Change a lease: its name, its dates, its start policy and its notifications.',
         'PUT /v1/leases/{lease_id}',
     ),
     rule(
         DELETE_LEASE,
         MEMBER,
-        'Delete a lease and free what it holds.',
+        'Delete a lease and release its resources.',
         'DELETE /v1/leases/{lease_id}',
     ),
     rule(
@@ -104,7 +104,7 @@ LEASE_RULES = [
     rule(
         SET_PRIORITY,
         ADMIN,
-        'Have a lease that waits come before others, or behind them.',
+        'Set the priority of a queued lease.',
         'POST /v1/leases',
         'PUT /v1/leases/{lease_id}',
     ),
@@ -118,7 +118,7 @@ LEASE_RULES = [
     rule(
         GET_LEASE_HISTORY,
         READER,
-        'See who or what changed a lease, also after it was deleted.',
+        'Show who or what changed a lease, also after it was deleted.',
         'GET /v1/leases/{lease_id}/history',
     ),
 ]
@@ -134,13 +134,13 @@ RESERVATION_RULES = [
         MEMBER,
         'Add a resource of the project to a lease of the project.',
         'POST /v1/leases/{lease_id}/reservations',
-        # With the id of a lease that is there already.
+        # With the id of an existing lease.
         'POST /v1/leases',
     ),
     rule(
         UPDATE_RESERVATION,
         MEMBER,
-        'Change a resource in a lease, as what is done with it at the end.',
+        'Change a resource in a lease, for example its end action.',
         'PUT /v1/leases/{lease_id}/reservations/{reservation_id}',
         # With a list of reservations.
         'PUT /v1/leases/{lease_id}',
@@ -148,7 +148,7 @@ RESERVATION_RULES = [
     rule(
         DELETE_RESERVATION,
         MEMBER,
-        'Take a resource out of a lease that goes on.',
+        'Remove a resource from a lease that continues.',
         'DELETE /v1/leases/{lease_id}/reservations/{reservation_id}',
     ),
 ]
@@ -160,7 +160,7 @@ AVAILABILITY_RULES = [
     rule(
         GET_AVAILABILITY,
         READER,
-        'See when something could be reserved, but not who has reserved the rest.',
+        'Show when resources can be reserved, but not who has reserved the rest.',
         'GET /v1/availability',
     )
 ]
@@ -174,22 +174,22 @@ CALENDAR_RULES = [
     rule(
         GET_CALENDAR,
         READER,
-        'See when what is promised to the project, and how much there is and is free, but not to '
-        'whom the rest is promised. Leases of all projects need ``climate:leases:get_all`` too, '
-        'hosts ``climate:hosts:get_allocations``.',
+        'Show the allocations of the project over time, and the total and free capacity, but not '
+        'to whom the rest is allocated. Leases of all projects need ``climate:leases:get_all`` '
+        'too, hosts ``climate:hosts:get_allocations``.',
         'GET /v1/calendar',
     ),
     rule(
         GET_ALLOCATIONS,
         ADMIN,
-        'See which reservations of which leases hosts are promised to.',
+        'Show to which reservations of which leases hosts are allocated.',
         'GET /v1/os-hosts/allocations',
         'GET /v1/os-hosts/{host_id}/allocation',
     ),
     rule(
         GET_PRIVATE_PROPERTIES,
         ADMIN,
-        'See the private ones of them, too, in the list and in hosts.',
+        'Show private extra properties, too, in the list and in hosts.',
         'GET /v1/os-hosts/properties',
         'GET /v1/os-hosts',
         'GET /v1/os-hosts/{host_id}',
@@ -205,19 +205,22 @@ _FEED_OWNER = '(role:reader and user_id:%(user_id)s and project_id:%(project_id)
 
 FEED_RULES = [
     rule(
-        GET_FEEDS, _FEED_OWNER, 'List the own feeds in the project of the token.', 'GET /v1/feeds'
+        GET_FEEDS,
+        _FEED_OWNER,
+        "List the caller's feeds in the project of the token.",
+        'GET /v1/feeds',
     ),
     rule(
         CREATE_FEED,
         _FEED_OWNER,
         'Create a feed, which is read without a token of Keystone. It shows the leases of the '
-        'project of the token, while its user may see them by ``climate:leases:get``.',
+        'project of the token, as long as ``climate:leases:get`` allows its user to see them.',
         'POST /v1/feeds',
     ),
     rule(
         DELETE_FEED,
         f'{_FEED_OWNER} or {ADMIN}',
-        'Delete a feed, so that it is read no more.',
+        'Delete a feed, so that it can no longer be read.',
         'DELETE /v1/feeds/{feed_id}',
     ),
 ]
@@ -229,7 +232,7 @@ PLUGIN_RULES = [
     rule(
         GET_PLUGINS,
         '@',
-        'See which types of resources can be reserved. Needs a token, but no role.',
+        'Show which types of resources can be reserved. Needs a token, but no role.',
         'GET /v1/plugins',
         'GET /v1/os-hosts',
         scope_types=('project', 'domain', 'system'),
@@ -241,13 +244,18 @@ GET_USAGE = 'climate:usage:get'
 GET_ALL_USAGE = 'climate:usage:get_all'
 
 USAGE_RULES = [
-    rule(GET_USAGE, READER, 'See what a project has reserved and used.', 'GET /v1/usage'),
-    rule(GET_ALL_USAGE, ADMIN, 'See what all projects have reserved and used.', 'GET /v1/usage'),
+    rule(GET_USAGE, READER, 'Show what a project has reserved and used.', 'GET /v1/usage'),
+    rule(GET_ALL_USAGE, ADMIN, 'Show what all projects have reserved and used.', 'GET /v1/usage'),
 ]
 
 
 GET_LIMITS = 'climate:limits:get'
 
 LIMIT_RULES = [
-    rule(GET_LIMITS, READER, 'See the limits of a project, and what it holds.', 'GET /v1/limits')
+    rule(
+        GET_LIMITS,
+        READER,
+        'Show the limits of a project, and its usage of them.',
+        'GET /v1/limits',
+    )
 ]

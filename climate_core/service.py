@@ -56,10 +56,10 @@ class ManagerService:
     :param cloud: default: the one of ``[cloud]``
     :param plugins: resource type -> plugin; default: those of ``[manager] plugins``
     :param trusts: default: the cloud's
-    :param watch: whether to compare with the cloud and to listen to Nova and Cinder
+    :param watch: whether to reconcile with the cloud and to listen to Nova, Cinder and Heat
     :raises climate_core.plugins.loading.PluginError: the plugins cannot be used
     :raises climate_core.packages.InvalidConfiguration: a package cannot use its options
-    :raises climate_core.delivery.metrics.BadAddress: ``[metrics] listen`` makes no sense
+    :raises climate_core.delivery.metrics.BadAddress: ``[metrics] listen`` is invalid
     :raises OSError: the address of ``[metrics] listen`` cannot be taken, or a file not be read
     :raises oslo_config.cfg.Error: ``[webhooks]`` names something that is no network
     """
@@ -290,5 +290,5 @@ class ManagerService:
         try:
             self.database.write(db_trusts.retire, [trust_id])
         except DATABASE_ERRORS:
-            message = 'New leases may still share the trust %s, which Keystone refuses'
+            message = 'New leases may still share the trust %s, which Keystone rejects'
             LOG.warning(message, trust_id, exc_info=True)

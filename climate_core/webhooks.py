@@ -125,7 +125,7 @@ def read_url(url: Any, rules: WebhookRules = DEFAULT_RULES, field: str = 'webhoo
     if address is not None and is_forbidden(address, rules):
         raise exceptions.InvalidWebhook(
             f'{address} is not allowed for webhooks: it must be a public address, and in no '
-            'network that the operator refuses.',
+            'network that the operator denies.',
             field=field,
         )
     return url
@@ -180,7 +180,7 @@ def _read_host(url: str, field: str) -> str:
 
 
 def _read_address(host: str, field: str) -> Address | None:
-    """Return the address that is written there; None if it is a name."""
+    """Return the address that a host is; None if it is a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:

@@ -26,7 +26,7 @@ DEFAULT_POOL: Final = 'default'
 #: The reason of a shared host that an operator has disabled without a reason.
 DISABLED: Final = 'The host is disabled.'
 #: The reason of a host whose removal was rejected when it was done in part.
-STAYING: Final = 'The host was not taken out of its pool: it has servers.'
+STAYING: Final = 'The host was not removed from its pool: it has servers.'
 
 
 class State(enum.StrEnum):
@@ -34,7 +34,7 @@ class State(enum.StrEnum):
 
     #: It is being added to its pool.
     ENROLLING = 'enrolling'
-    #: That failed, and it could not be returned to ordinary servers yet.
+    #: The enrolment failed, and the host could not be returned to ordinary servers yet.
     NOT_ENROLLED = 'not_enrolled'
     ENROLLED = 'enrolled'
     #: Its nova-compute is down, or it is up again and not empty yet.
@@ -53,8 +53,8 @@ HALF_ENROLLED: Final = (State.ENROLLING, State.NOT_ENROLLED)
 _REASONS: Final = {
     State.ENROLLING: 'The host is being enrolled.',
     State.NOT_ENROLLED: 'The host could not be enrolled.',
-    State.RETURNING: 'The host is being given back to ordinary servers.',
-    State.LEAVING: 'The host is being taken out of its pool.',
+    State.RETURNING: 'The host is being returned to ordinary servers.',
+    State.LEAVING: 'The host is being removed from its pool.',
 }
 
 
@@ -84,13 +84,13 @@ class Host(Node):
     :param lane_ids: its lanes in Placement, in the order of their numbers
     :param extra: the properties that the operator set, as they were sent
     :param disabled_reason: the reason of its operator for disabling it, or why it failed
-    :param emptied_for: the id of the lease for which its servers leave it
+    :param emptied_for: the id of the lease for which it is drained
     :param open_to_unreserved: whether ordinary servers may run on a shared host now, because no
         lease has it; None: it is not shared, and they may not
     :param power: None: it is on
     :param power_since: when it came into this state
     :param kept_on: whether an operator wants it to stay on
-    :param wake_seconds: how long it takes to wake; None: not measured
+    :param wake_seconds: how long it takes to power on; None: not measured
     """
 
     id: int
@@ -129,9 +129,9 @@ class Host(Node):
             case State.FAILED:
                 return f'Failed: {self.disabled_reason}'
             case State.EMPTYING if self.emptied_for is not None:
-                return f'The host is being emptied for lease {self.emptied_for}'
+                return f'The host is being drained for lease {self.emptied_for}'
             case State.EMPTYING:
-                return f'The host is being emptied. {self.disabled_reason or ""}'.strip()
+                return f'The host is being drained. {self.disabled_reason or ""}'.strip()
         return _REASONS[self.state]
 
     @property
@@ -156,7 +156,7 @@ class Host(Node):
 
     @property
     def is_draining(self) -> bool:
-        """Return whether its servers are moved away so that it is in its pool."""
+        """Return whether it is being drained to be in its pool."""
         return self.state is State.EMPTYING and self.emptied_for is None
 
     @property
@@ -233,7 +233,7 @@ def check_disabled_reason(reason: str | None, available: bool) -> None:
     """
     if available and reason:
         raise exceptions.BadRequest(
-            'disabled_reason: goes with disabled: true, or with a host that is disabled.',
+            'disabled_reason: is accepted only with disabled: true, or for a disabled host.',
             field='disabled_reason',
         )
 
@@ -245,7 +245,7 @@ def check_not_evacuating(host: Host) -> None:
     """
     if host.emptied_for is not None:
         raise exceptions.HostChanging(
-            f'Host {host.hypervisor_hostname} is being emptied for lease {host.emptied_for}. Wait '
+            f'Host {host.hypervisor_hostname} is being drained for lease {host.emptied_for}. Wait '
             'for that, or end the lease.'
         )
 
@@ -253,15 +253,15 @@ def check_not_evacuating(host: Host) -> None:
 def draining_error(host: Host) -> exceptions.HostChanging:
     """Return the error for a host that is being drained to be in its pool."""
     return exceptions.HostChanging(
-        f'Host {host.hypervisor_hostname} is being emptied, and is enrolled after that. Wait for '
-        'it, or delete the host to give it up.'
+        f'Host {host.hypervisor_hostname} is being drained, and is enrolled after that. Wait for '
+        'it, or delete the host to cancel.'
     )
 
 
 def check_awake(host: Host) -> None:
     """Reject the removal of a host that is off: it would stay off afterwards.
 
-    A host that did not wake in time may be removed.
+    A host that was not up in time may be removed.
 
     :raises climate_core.exceptions.HostChanging: it is
     """
@@ -269,12 +269,12 @@ def check_awake(host: Host) -> None:
         raise exceptions.HostChanging(
             f'Host {host.hypervisor_hostname} is {host.power_state}. Keep it on first with '
             f'"openstack lease host set {host.hypervisor_hostname} --keep-on", and wait until it '
-            'is awake.'
+            'is on.'
         )
 
 
 def has_failed_to_wake(host: Host) -> bool:
-    """Return whether a host did not wake in time, also if it is being removed since then."""
+    """Return whether a host was not up in time, also if it is being removed since then."""
     return host.power is PowerState.WAKING and (host.failed or host.is_leaving)
 
 
@@ -293,7 +293,7 @@ def find_failure(
 
     :param service: as ``/os-services`` shows it at microversion 2.69 or later; None if Nova has
         none. One in a cell that does not answer has no state, which says nothing
-    :param name: of the service, for people
+    :param name: of the service, for the message
     :param seconds: for how long a service must have been silent
     """
     if service is None:
@@ -331,7 +331,7 @@ def find_outage(
     down = {name for name in every if _looks_down(services.get(name))}
     if len(down) < 2 or len(down) <= share * len(every):
         return None
-    return f'{len(down)} of {len(every)} nova-computes of the pools look down at once'
+    return f'{len(down)} of {len(every)} nova-computes of the pools are down at the same time'
 
 
 def _looks_down(service: Mapping[str, Any] | None) -> bool:

@@ -249,7 +249,7 @@ def _close_if(
         closed = _close_unchanged(conn, lane_id, found, aggregates, always_write)
         if closed:
             return found, closed
-    raise errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
+    raise errors.Busy(f'Concurrent changes of lane {lane_id} exhausted the retries.')
 
 
 def _close_unchanged(

@@ -33,7 +33,7 @@ class PowerCollector(CachedCollector[db.PowerCounts]):
         yield hosts
         yield core.CounterMetricFamily(
             'climate_host_asleep_seconds',
-            'How long all hosts slept together.',
+            'Total time for which hosts were powered off.',
             value=found.asleep_seconds,
         )
 
@@ -53,16 +53,18 @@ class HostMetrics:
     ) -> None:
         self._outage = prometheus_client.Gauge(
             'climate_hosts_outage',
-            'Whether too many hosts are down at once to replace any.',
+            'Whether too many hosts are down at the same time to replace any.',
             registry=registry,
         )
         if power_seconds is not None:
             wake_failures = prometheus_client.Counter(
-                'climate_host_wake_failures', 'Hosts that did not wake in time.', registry=registry
+                'climate_host_wake_failures',
+                'Hosts that were not up in time after they were powered on.',
+                registry=registry,
             )
             database.listen(states.WAKE_FAILED, wake_failures.inc)
             registry.register(PowerCollector(database, power_seconds))
 
     def set_outage(self, is_outage: bool) -> None:
-        """Set whether too many hosts are down at once to replace any."""
+        """Set whether too many hosts are down at the same time to replace any."""
         self._outage.set(is_outage)

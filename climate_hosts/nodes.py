@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nodes of nova-compute, as Nova and Placement know them, and their properties. Pure."""
+"""Nodes of nova-compute, as Nova and Placement report them, and their properties. Pure."""
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ _AMOUNT_NAMES: Final = {each: name for name, each in _AMOUNTS.items()}
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node of a nova-compute, as Nova and Placement know it.
+    """A node of a nova-compute, as Nova and Placement report it.
 
     :param capacity: the capacity for its servers, by the names of amounts
     :param details: the facts that have no columns, and other shown details

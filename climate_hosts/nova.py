@@ -31,7 +31,7 @@ def find_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
     """
     hypervisors = _search_hypervisors(conn, name)
     named = [node for node in hypervisors if node['hypervisor_hostname'] == name]
-    # The names of libvirt's nodes begin with that of their service.
+    # The names of libvirt's nodes start with that of their service.
     return named or [node for node in list_hypervisors(conn) if node['service']['host'] == name]
 
 
@@ -53,7 +53,7 @@ def list_aggregates(conn: Connection) -> Mapping[str, list[str]]:
 
 
 def list_isolated_hosts(conn: Connection, trait: str) -> set[str]:
-    """Return the service hosts that are in a host aggregate whose servers must ask for a trait."""
+    """Return the service hosts that are in a host aggregate whose servers must require a trait."""
     wanted = f'trait:{trait}'
     return {
         host

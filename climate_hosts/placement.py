@@ -147,7 +147,7 @@ def is_in_pool(conn: Connection, provider_id: str) -> bool:
 
 
 class ProviderPart:
-    """Change a part of a provider; again while others change the provider.
+    """Change a part of a provider, with retries while other processes change the provider.
 
     Iterate over the present values, and :meth:`put` the new one, or leave the loop. The loop ends
     when a value is written.
@@ -177,7 +177,7 @@ class ProviderPart:
             if self._is_written:
                 return
             self.value = {}
-        raise errors.Busy(f'Others always changed {self._path} meanwhile.')
+        raise errors.Busy(f'Concurrent changes of {self._path} exhausted the retries.')
 
     def put(self, value: Mapping[str, Any]) -> None:
         """Write a value, unless the provider has changed since the present one was read."""

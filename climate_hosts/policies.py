@@ -18,28 +18,28 @@ RULES = [
     rule(
         GET,
         ADMIN,
-        'See the hosts of the pools. Who may not is shown one entry that stands for all of them.',
+        'Show the hosts of the pools. Other users see one entry that stands for all of them.',
         'GET /v1/os-hosts',
         'GET /v1/os-hosts/{host_id}',
     ),
-    rule(CREATE, ADMIN, 'Put a host into a pool.', 'POST /v1/os-hosts'),
+    rule(CREATE, ADMIN, 'Add a host to a pool.', 'POST /v1/os-hosts'),
     rule(
         UPDATE,
         ADMIN,
-        'Change a host: its pool, its extra properties, and whether it takes new promises.',
+        'Change a host: its pool, its extra properties, and whether it takes new allocations.',
         'PUT /v1/os-hosts/{host_id}',
     ),
-    rule(DELETE, ADMIN, 'Take a host out of its pool.', 'DELETE /v1/os-hosts/{host_id}'),
+    rule(DELETE, ADMIN, 'Remove a host from its pool.', 'DELETE /v1/os-hosts/{host_id}'),
     rule(
         GET_USAGE,
         ADMIN,
-        'See for how long hosts slept.',
+        'Show how long hosts were powered off.',
         'GET /v1/os-hosts/usage',
     ),
     rule(
         GET_PROPERTIES,
         READER,
-        'See the extra properties of hosts, which reservations can ask for.',
+        'Show the extra properties of hosts, which reservations can ask for.',
         'GET /v1/os-hosts/properties',
     ),
     rule(
@@ -51,20 +51,20 @@ RULES = [
     rule(
         GET_POOLS,
         ADMIN,
-        'See the pools of hosts and who may use them.',
+        'Show the pools of hosts, and which projects may use them.',
         'GET /v1/os-hosts/pools',
         'GET /v1/os-hosts/pools/{pool_name}',
     ),
     rule(
         UPDATE_POOLS,
         ADMIN,
-        'Say which projects and domains may use a pool of hosts.',
+        'Set which projects and domains may use a pool of hosts.',
         'PUT /v1/os-hosts/pools/{pool_name}',
     ),
     rule(
         DELETE_POOLS,
         ADMIN,
-        'Delete a pool of hosts that has none.',
+        'Delete a pool that has no hosts.',
         'DELETE /v1/os-hosts/pools/{pool_name}',
     ),
 ]

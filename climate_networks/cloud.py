@@ -16,7 +16,7 @@ from climate_core.cloud.neutron import NEUTRON
 if TYPE_CHECKING:
     from climate_networks.units import Segment
 
-#: What the descriptions and the tags begin with of what leases have.
+#: The start of the descriptions and tags of resources of leases.
 _MARK: Final = 'climate:'
 _TAG: Final = 'reservation:'
 
@@ -24,7 +24,7 @@ _TAG: Final = 'reservation:'
 def mark(reservation_id: str) -> str:
     """Return the description that something of a reservation is created with.
 
-    It is there from the first moment on, but its owner may change it.
+    It exists from the first moment on, but its owner may change it.
     """
     return f'{_MARK}{reservation_id}'
 
@@ -35,11 +35,11 @@ def tag(reservation_id: str) -> str:
 
 
 def reservation_of(found: Mapping[str, Any]) -> tuple[str, bool] | None:
-    """Return for which reservation something was made, and whether its description says so.
+    """Return for which reservation something was created, and whether its description says so.
 
     A tag alone may be of Blazar, which has the same one.
 
-    :param found: it, as Neutron shows it; None: it was made for none
+    :param found: it, as Neutron shows it; None: it was created for none
     """
     described = found.get('description') or ''
     if described.startswith(_MARK):
@@ -50,7 +50,7 @@ def reservation_of(found: Mapping[str, Any]) -> tuple[str, bool] | None:
 
 
 def is_marked(found: Mapping[str, Any]) -> bool:
-    """Tell whether something was made for any lease.
+    """Return whether something was created for any lease.
 
     :param found: it, as Neutron shows it
     """
@@ -61,7 +61,7 @@ def is_marked(found: Mapping[str, Any]) -> bool:
 
 
 def is_marked_for(found: Mapping[str, Any], reservation_id: str, project_id: str) -> bool:
-    """Tell whether something of a project was made for a reservation.
+    """Return whether something of a project was created for a reservation.
 
     :param found: it, as Neutron shows it
     """
@@ -70,7 +70,7 @@ def is_marked_for(found: Mapping[str, Any], reservation_id: str, project_id: str
     return bool(found['project_id'] == project_id and (marked or tagged))
 
 
-#: So many addresses are in one URL: all are read by a web server that takes 8 KiB.
+#: Number of addresses in one URL, which web servers accept up to 8 KiB.
 _ADDRESSES_PER_CALL: Final = 100
 
 
@@ -111,7 +111,7 @@ def check_all_floatingips_visible(conn: Connection) -> None:
 def delete_floatingip(conn: Connection, floating_ip_id: str) -> None:
     """Delete a floating IP, also while it is associated; one that is gone is fine.
 
-    Port forwardings keep it from that, so they go first
+    Port forwardings prevent that, so they are deleted first
     (neutron/services/portforwarding/pf_plugin.py:181).
     """
     path = f'/floatingips/{floating_ip_id}'
@@ -161,9 +161,9 @@ def _split_addresses(addresses: Collection[str]) -> Iterator[list[str]]:
         yield listed[first : first + _ADDRESSES_PER_CALL]
 
 
-#: No VLAN has this number: Neutron makes no network of it.
+#: No VLAN has this number: Neutron creates no network of it.
 _INVALID_VLAN: Final = 4095
-#: What Neutron does not know of a segment -> how it says so.
+#: The attributes of a segment that Neutron may not know -> the text of its error.
 _UNKNOWN_MESSAGES: Final = {
     'network_type': "network_type value '{network_type}' not supported",
     'physical_network': "physical_network '{physical_network}' unknown",
@@ -171,7 +171,7 @@ _UNKNOWN_MESSAGES: Final = {
 
 
 def provider_attributes(segment: 'Segment') -> dict[str, Any]:
-    """Return a segment in the words of Neutron."""
+    """Return a segment as the attributes of Neutron."""
     named = {f'provider:{name}': value for name, value in segment.facts.items() if value}
     named['provider:segmentation_id'] = named.pop('provider:segment_id')
     return named
@@ -209,10 +209,10 @@ def find_used_segments(
 def find_unknown_attribute(conn: Connection, segment: 'Segment') -> str | None:
     """Return the name of what Neutron does not know of a segment; None: it knows all of it.
 
-    Neutron lists neither its types nor its physical networks. It is asked for a network that it
-    refuses in every case, and refuses what it does not know first
-    (neutron/plugins/ml2/managers.py:validate_provider_segment). Other words than those of
-    neutron 29 are taken for yes.
+    Neutron lists neither its types nor its physical networks. Climate requests a network that
+    Neutron rejects in every case; it rejects unknown attributes first
+    (neutron/plugins/ml2/managers.py:validate_provider_segment). Other texts than those of
+    neutron 29 count as known.
 
     :returns: ``network_type`` or ``physical_network``
     """
@@ -234,7 +234,7 @@ def find_unknown_attribute(conn: Connection, segment: 'Segment') -> str | None:
 def list_segment_ranges(conn: Connection) -> list[dict[str, Any]]:
     """Return the ranges from which Neutron chooses segments.
 
-    It has none to show without its plugin ``network_segment_range``, or without the right to see
+    It shows none without its plugin ``network_segment_range``, or without the right to see
     them.
     """
     path = '/network-segment-ranges'

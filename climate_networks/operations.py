@@ -54,7 +54,7 @@ class FloatingIpOperations:
         :raises climate_core.exceptions.FloatingIpInUse: a port has one of them
         :raises climate_core.exceptions.FloatingIpExists: one is registered
         :raises climate_core.exceptions.ServiceUnavailable: Neutron does not answer, or does not
-            let the service user ask
+            allow it to the service user
         """
         field, addresses = units.read_addresses(dict(values))
         network_id = values['floating_network_id']
@@ -107,7 +107,7 @@ def _delete_floatingip(session: orm.Session, floating_ip_id: int) -> None:
 
 
 _ATTRIBUTE_NOUNS: Final = {'network_type': 'network type', 'physical_network': 'physical network'}
-#: Where Neutron knows it from.
+#: Where Neutron is configured to know it.
 _CONFIGURED_BY: Final = {
     'network_type': 'Its [ml2] type_drivers must have it.',
     'physical_network': 'Its [ml2_type_vlan] network_vlan_ranges must have it, with or without a '
@@ -139,7 +139,7 @@ class NetworkOperations:
         :raises climate_core.exceptions.NetworkInUse: a network has one of them
         :raises climate_core.exceptions.NetworkExists: one is registered
         :raises climate_core.exceptions.ServiceUnavailable: Neutron does not answer, or does not
-            let the service user ask
+            allow it to the service user
         """
         extra = {name: each for name, each in values.get('extra', {}).items() if each is not None}
         units.check_segment_properties(extra)
@@ -271,11 +271,11 @@ class AddressCheck(PoolCheck):
 
     title = 'Floating IPs for leases'
     unchecked = 'Whether each floating IP is free for leases could not be checked'
-    empty = 'No floating IP is set apart for leases.'
+    empty = 'No floating IP is registered for leases.'
     limits = (
-        "Neutron's policy cannot be seen from here. Without the lines for its policy.yaml that "
-        'are in the documents (Floating IPs, for operators) the manager of any project can create '
-        'a floating IP with an address that is set apart for leases, and owners can change the '
+        "Climate cannot check Neutron's policy. Without the lines for its policy.yaml that are in "
+        'the documents (Floating IPs, for operators) the manager of any project can create a '
+        'floating IP with an address that is registered for leases, and owners can change the '
         'tags by which Climate finds the floating IPs of leases.'
     )
 
@@ -303,10 +303,10 @@ class SegmentCheck(PoolCheck):
 
     title = 'Networks for leases'
     unchecked = 'Whether each network segment is free for leases could not be checked'
-    empty = 'No network segment is set apart for leases.'
+    empty = 'No network segment is registered for leases.'
     limits = (
-        'From which segments Neutron chooses can be seen only with its plugin '
-        'network_segment_range. Without it those that are set apart must be outside of '
+        'Climate can check from which segments Neutron chooses only with its plugin '
+        'network_segment_range. Without it the registered segments must be outside of '
         'network_vlan_ranges and its like.'
     )
 
@@ -324,8 +324,8 @@ class SegmentCheck(PoolCheck):
         groups = [segments for _, segments in sorted(registered.items())]
         chosen = [*_find_in_ranges(conn, itertools.chain(*groups))]
         used = [
-            f'{segment} is set apart for leases, but network {network["id"]} has it, which is of '
-            'none.'
+            f'{segment} is registered for leases, but network {network["id"]} has it, which is '
+            'of none.'
             for segments in groups
             for segment, network in cloud.find_used_segments(conn, segments).items()
             if not cloud.is_marked(network)
@@ -344,8 +344,8 @@ def reject_duplicates(error: type[exceptions.Conflict], field: str, count: int) 
     except db_exc.DBDuplicateEntry as exc:
         told = 'it is' if count == 1 else 'one of them is'
         raise error(
-            f'{field}: {told} set apart for leases already. Look at the list, and leave out what '
-            'is in it.',
+            f'{field}: {told} registered for leases already. List them, and leave out what is '
+            'in the list.',
             field=field,
         ) from exc
 
@@ -362,7 +362,7 @@ def check_unregistered(
         more = f' and {len(registered) - _MAX_NAMED} more' if len(registered) > _MAX_NAMED else ''
         told = 'is' if len(registered) == 1 else 'are'
         raise error(
-            f'{field}: {listed}{more} {told} set apart for leases already. Leave out what is.',
+            f'{field}: {listed}{more} {told} registered for leases already. Leave out what is.',
             field=field,
         )
 
@@ -379,6 +379,6 @@ def check_unallocated(
     if allocated is not None:
         count, end = allocated
         raise error(
-            f'{name} is promised to {words.counted(count, "reservation")}, the last until '
+            f'{name} is allocated to {words.counted(count, "reservation")}, the last until '
             f'{dates.sentence(end)}. End their leases first.'
         )

@@ -34,7 +34,7 @@ RULES = [
     rule(
         GET_NETWORKS,
         READER,
-        'Show the network segments that the own project can reserve.',
+        "Show the network segments that the caller's project can reserve.",
         'GET /v1/networks',
         'GET /v1/networks/{network_id}',
     ),

@@ -59,8 +59,8 @@ def read_addresses(values: dict[str, Any]) -> tuple[str, list[ipaddress.IPv4Addr
     count = int(last) - int(first) + 1
     if count > MAX_ADDRESSES:
         raise exceptions.BadRequest(
-            f'{field}: must have {MAX_ADDRESSES} addresses at most, not {count}. Set them apart '
-            'in parts.',
+            f'{field}: must have {MAX_ADDRESSES} addresses at most, not {count}. Register '
+            'them in parts.',
             field=field,
         )
     return field, [first + number for number in range(count)]
@@ -96,8 +96,8 @@ def check_address(
                 raise _reject_address(
                     field,
                     f'{address} is in the allocation pool {first}-{last} of subnet '
-                    f'{subnet["id"]}, from which anybody may get it. Take it out of the pool '
-                    'first.',
+                    f'{subnet["id"]}, from which any project may get it. Remove it from the '
+                    'pool first.',
                 )
         return str(subnet['id'])
     listed = ', '.join(sorted(each['cidr'] for each in subnets)) or 'none'
@@ -146,7 +146,7 @@ _SEGMENT_FIELDS: Final = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment, as Neutron knows it.
+    """A segment, as Neutron names it.
 
     :param physical_network: None: the segment goes through tunnels
     :param segment_id: the number of the VLAN, or of the tunnel
@@ -245,8 +245,8 @@ def _read_segment_ids(field: str, text: str, highest: int) -> range:
         raise exceptions.BadRequest(f'{field}: must be {right}.', field=field)
     if last - first >= MAX_SEGMENTS:
         raise exceptions.BadRequest(
-            f'{field}: must have {MAX_SEGMENTS} segments at most, not {last - first + 1}. Set '
-            'them apart in parts.',
+            f'{field}: must have {MAX_SEGMENTS} segments at most, not {last - first + 1}. '
+            'Register them in parts.',
             field=field,
         )
     return range(first, last + 1)
@@ -278,8 +278,8 @@ def describe_range(segment: Segment, found: Mapping[str, Any], project_id: str) 
     """Explain to operators that Neutron chooses a segment from a range for other projects."""
     return (
         f'{segment} is in the network segment range {found["minimum"]}-{found["maximum"]} '
-        f'({found["id"]}), from which Neutron chooses for others. Take it out of that range, or '
-        f'put it into one that is not shared, of the project {project_id}.'
+        f'({found["id"]}), from which Neutron chooses for other projects. Remove it from that '
+        f'range, or add it to one that is not shared, of the project {project_id}.'
     )
 
 

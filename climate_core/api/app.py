@@ -221,7 +221,7 @@ def is_public(path: str) -> bool:
 def _get_route(request: Request) -> tuple[Route, dict[str, str]]:
     match = find_route(request.path_info)
     if match is None:
-        raise errors.PathNotFound(f'There is nothing at {request.path_info}.')
+        raise errors.PathNotFound(f'The path {request.path_info} does not exist.')
     methods, variables = match
     route = methods.get('GET' if request.method == 'HEAD' else request.method)
     if route is None:

@@ -20,13 +20,13 @@ from climate_core.lease.states import LIVE, LeaseStatus, ReservationStatus
 
 #: How often calendars should refresh the feed at most.
 _REFRESH: Final = datetime.timedelta(minutes=15)
-#: The status in iCalendar of leases that are not CONFIRMED. A lease in ERROR may hold resources.
+#: The status in iCalendar of leases that are not CONFIRMED. A lease in ERROR may have claims.
 _STATUSES: Final[Mapping[str, str]] = {
     LeaseStatus.WAITING: 'TENTATIVE',
     LeaseStatus.IN_PROGRESS: 'TENTATIVE',
     LeaseStatus.TIMEDOUT: 'CANCELLED',
 }
-#: The status of reservations that hold or claim something.
+#: The status of reservations that have something allocated or claimed.
 _HOLDING: Final = LIVE - {ReservationStatus.DELETING}
 #: A calendar must have a component; programs do not show this one.
 _UTC: Final = """\
@@ -99,7 +99,7 @@ def _status(lease: model.Lease) -> str:
 
 
 def _description(lease: model.Lease, counts: Sequence[ReservationCount]) -> str:
-    # Without released reservations; a lease that has none left is shown with all it had.
+    # Without released reservations; a lease that has none left is shown with all its reservations.
     holding = [count for count in counts if count.status in _HOLDING]
     types: Counter[str] = Counter()
     for count in holding or counts:

@@ -27,17 +27,17 @@ _NAMES = {
     500: exceptions.ClimateError.code,
     503: exceptions.ServiceUnavailable.code,
 }
-_INTERNAL = 'Something went wrong in the lease service. The operator finds it in the log.'
+_INTERNAL = 'Unexpected error in the lease service. Its log has the details.'
 
 
 class PathNotFound(exceptions.NotFound):
-    """There is nothing at this path."""
+    """The path does not exist."""
 
     code = 'path.not_found'
 
 
 class MethodNotAllowed(exceptions.ClimateError):
-    """The method is not allowed here."""
+    """The path does not support this method."""
 
     status = 405
     code = 'method.not_allowed'
@@ -48,14 +48,14 @@ class MethodNotAllowed(exceptions.ClimateError):
 
 
 class NotAcceptable(exceptions.ClimateError):
-    """This version of the API is not there."""
+    """The requested API version is not supported."""
 
     status = 406
     code = 'version.not_acceptable'
 
 
 class LengthRequired(exceptions.ClimateError):
-    """The body has no Content-Length, and the WSGI server passes no chunked bodies on."""
+    """The body has no Content-Length, and the WSGI server does not support chunked bodies."""
 
     status = 411
     code = 'request.length_required'
@@ -119,7 +119,7 @@ class Faults:
             return respond(
                 LengthRequired(
                     'The request must have Content-Length and no Transfer-Encoding: this server '
-                    'passes no chunked bodies on.'
+                    'does not support chunked bodies.'
                 )
             )
         try:

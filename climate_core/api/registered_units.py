@@ -37,7 +37,7 @@ EXTRA_PROPERTY: Final[dict[str, Any]] = {
 }
 RESERVABLE: Final[dict[str, Any]] = {
     **FLAG,
-    'description': 'Whether it takes new promises; default true.',
+    'description': 'Whether it takes new allocations; default true.',
 }
 #: A list of ids of projects, or of domains.
 IDS: Final[dict[str, Any]] = {
@@ -191,7 +191,8 @@ class UnitCalls(abc.ABC, Generic[R]):
         policy.authorize(backend.enforcer, context, rule, target)
         if self.resource_type not in backend.plugins:
             raise errors.PathNotFound(
-                f'There is nothing at {request.path_info}: {self.resource_type} is not enabled.'
+                f'The path {request.path_info} does not exist: {self.resource_type} is not '
+                'enabled.'
             )
 
     def parse_id(self, text: str) -> int:
@@ -217,7 +218,7 @@ class UnitCalls(abc.ABC, Generic[R]):
         return page_body(f'{self.noun}s', shown, links)
 
     def show(self, backend: Backend, request: Request, text: str) -> webob.Response:
-        """Answer with a unit, if the caller sees it."""
+        """Return a unit in a response, if the caller sees it."""
         sees_all = self._sees_all(backend, request.context)
         viewer = None if sees_all else policy.viewer(request.context)
         unit = backend.database.read(self.units.get, self.parse_id(text), False, viewer)
@@ -233,7 +234,7 @@ class UnitCalls(abc.ABC, Generic[R]):
         *,
         is_range: bool = False,
     ) -> webob.Response:
-        """Answer with units that an operator has created or changed.
+        """Return units that an operator has created or changed in a response.
 
         :param is_range: whether to show all of them, and not only the first
         """

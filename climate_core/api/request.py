@@ -243,8 +243,9 @@ def _query_integer(name: str, text: str, schema: Mapping[str, Any]) -> int:
 _IF_MATCH: dict[str, Any] = {
     'type': 'string',
     'pattern': r'^(\*|(W/)?"[0-9]{1,9}"|[0-9]{1,9})(?!\n)$',
-    'description': 'The ETag of the lease as it was seen: refuse with 409 if it has another one '
-    'by now. One that a proxy made weak (W/"3"), as it compressed the answer, is accepted, too.',
+    'description': 'The ETag of the lease that the client read: the request is rejected with 409 '
+    'if the lease has another one. An ETag that a proxy made weak (W/"3") when it compressed '
+    'the response is accepted, too.',
 }
 #: The header of a request that changes a lease.
 IF_MATCH_HEADERS: dict[str, Any] = {'If-Match': _IF_MATCH}
@@ -252,8 +253,8 @@ IF_MATCH_HEADERS: dict[str, Any] = {'If-Match': _IF_MATCH}
 IF_NONE_MATCH_HEADERS: dict[str, Any] = {
     'If-None-Match': {
         'type': 'string',
-        'description': 'The ETag of an earlier answer: answer 304 without a body if it would be '
-        'the same.',
+        'description': 'The ETag of an earlier response: an unchanged response is 304 without a '
+        'body.',
     }
 }
 #: Proxies that compress a response make its tag weak; the generation in it is the same.

@@ -37,7 +37,7 @@ CREATE: dict[str, Any] = {
 #: A change; :func:`change_of_plugin` has the fields.
 CHANGE: dict[str, Any] = {
     'type': 'object',
-    'description': 'What the type of the resource lets change, as on_end.',
+    'description': 'The fields that the type of the resource lets change, as on_end.',
 }
 #: A change in a list of changes.
 LISTED_CHANGE: dict[str, Any] = {
@@ -60,7 +60,7 @@ SHOWN: dict[str, Any] = {
         'resources_changed': {'type': 'boolean'},
         'end_date': {
             **common.ANSWERED_DATE,
-            'description': 'Of one that could not be extended with its lease: when it ends.',
+            'description': 'End of a reservation that could not be extended with its lease.',
         },
         'created_at': common.STAMP,
         'updated_at': common.STAMP,
@@ -114,7 +114,7 @@ _OMITTED = {
 }
 #: Types that are internal -> how requests name them.
 _INTERNAL_TYPES = {
-    resource_types.SIZES: f'room for servers by their sizes is {resource_types.SERVER}, without a '
+    resource_types.SIZES: f'capacity for servers by sizes is {resource_types.SERVER}, without a '
     'resource_id',
     resource_types.HELD_FLOATING_IP: f'a floating IP that you have is '
     f'{resource_types.FLOATING_IP}, with its resource_id',
@@ -183,7 +183,7 @@ def _requested_id(text: Any) -> str | None:
 
 
 def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
-    """Add a resource; one that is in the lease already is answered as it is."""
+    """Add a resource; if the lease has it already, its reservation is returned unchanged."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.CREATE_RESERVATION, lease)
     values = check_reservation(backend, convert_reservation(request.read_body(CREATE)))
@@ -213,7 +213,7 @@ def update(
 def delete(
     backend: Backend, request: Request, lease_id: str, reservation_id: str
 ) -> webob.Response:
-    """Remove a resource from a lease, which goes on; its end action is done."""
+    """Remove a resource from a lease, which continues; its end action is applied."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.DELETE_RESERVATION, lease)
     generation = expected_generation(request)
@@ -258,7 +258,7 @@ def _check_change(
         field = f'{within}.{name:.80}' if within else name[:80]
         reason = f'is not known here; {can_be} can be changed'
         if name in plugin.schema:
-            reason = f'cannot be changed after the reservation is made; {can_be} can be'
+            reason = f'cannot be changed after the reservation is created; {can_be} can be'
         raise exceptions.BadRequest(
             f'{field}: {reason}. For another one add a new reservation and remove this one.',
             field=field,

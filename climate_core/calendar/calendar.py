@@ -295,7 +295,7 @@ class Calendar:
     ) -> tuple[int, set[int]]:
         """Count the pieces that a reservation lacks.
 
-        :returns: how many, and the ids of the units that would do if they were available
+        :returns: how many, and the ids of the units that would match if they were available
         """
         transaction = self._read_verified()
         by_kind = transaction.timelines()
@@ -530,7 +530,7 @@ class CalendarWarmup(Worker):
 
     name = 'calendar'
     expected_errors: ClassVar[tuple[type[Exception], ...]] = DATABASE_ERRORS
-    failure_message = 'The calendar was not read; each request that needs it reads it'
+    failure_message = 'Could not read the calendar; each request that needs it reads it'
 
     def __init__(self, calendar: Calendar) -> None:
         super().__init__(_WARMUP_INTERVAL)

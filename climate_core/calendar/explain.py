@@ -55,13 +55,13 @@ class Rejection(JointSearch):
         delay = self._find_next_delay()
         if delay is not None:
             return exceptions.NotEnough(
-                f'{problem}. There is enough for the same duration from '
+                f'{problem}. Capacity is sufficient for the same duration from '
                 f'{format_microseconds(start + delay)} on.',
                 field=demand.field,
                 available_from=_serialize(start + delay),
             )
         return self._reject_for_ever() or exceptions.NotEnough(
-            f'{problem}, and no time was found in the next year at which there is enough.',
+            f'{problem}, and no time with sufficient capacity was found in the next year.',
             field=demand.field,
         )
 
@@ -127,7 +127,7 @@ class Rejection(JointSearch):
         if shortage is not disabled and (
             self._without_allocations(enabled=True).find_missing() is None
         ):
-            text += ' More would do, but are disabled or serve ordinary servers at the moment.'
+            text += ' More units match, but are disabled or serve ordinary servers now.'
         return demand, shortage._replace(text=text)
 
     def _without_allocations(self, enabled: bool) -> 'Rejection':
@@ -228,7 +228,7 @@ class Rejection(JointSearch):
             return None
         demand, shortage = permanent
         return exceptions.NotEnough(
-            f'There will not be enough at any time: {shortage.text}',
+            f'Capacity is insufficient at all times: {shortage.text}',
             field=_field_of(demand, shortage),
         )
 
@@ -246,7 +246,7 @@ class Rejection(JointSearch):
         available_from = None
         if delay is not None:
             start = self.searches[index].start + delay
-            message += f' With its new length it could begin at {format_microseconds(start)}.'
+            message += f' With its new length it could start at {format_microseconds(start)}.'
             available_from = _serialize(start)
         return exceptions.NotEnough(message, demand.field, available_from, reservation_ids)
 
@@ -280,17 +280,17 @@ class Rejection(JointSearch):
             shortage = _find_unit_shortage(demand, units)
             reason = f': {shortage.text}' if shortage else ''
             return exceptions.NotEnough(
-                f'{problem}, and there will not be enough at any time until the lease ends'
+                f'{problem}, and capacity is insufficient at all times until the lease ends'
                 f'{reason}.',
                 field=_field_of(demand, shortage),
             )
-        # The earliest time, or when the budget is spent a later time that has enough, too.
+        # The earliest time, or when the budget is spent a later time that fits, too.
         first, last = 0, len(times) - 1
         while first < last and budget.spend(self.cost):
             middle = (first + last) // 2
             first, last = (first, middle) if fits(times[middle]) else (middle + 1, last)
         return exceptions.NotEnough(
-            f'{problem}. Ask again later: there is enough from '
+            f'{problem}. Retry later: capacity is sufficient from '
             f'{format_microseconds(times[last])} on.',
             field=demand.field,
             available_from=_serialize(times[last]),
@@ -304,10 +304,10 @@ class Rejection(JointSearch):
         first, last = format_microseconds(start), format_microseconds(end)
         names = allocated_names(search, self.by_kind, own=search.keep)
         if len(names) == 1:
-            return f'{names[0]} is promised to another reservation between {first} and {last}'
+            return f'{names[0]} is allocated to another reservation between {first} and {last}'
         if names:
             return (
-                f'{words.listed(names)} are promised to other reservations between {first} and '
+                f'{words.listed(names)} are allocated to other reservations between {first} and '
                 f'{last}'
             )
         if demand.piece is None:
@@ -317,23 +317,26 @@ class Rejection(JointSearch):
                     f'Only {count} of at least {least} {noun} {verb} free from {first} to {last}'
                 )
             if least == 1:
-                return f'None of the {noun} that would do are free from {first} to {last}'
+                return f'None of the {noun} that match are free from {first} to {last}'
             return f'At least {least} {noun} are needed, and none is free from {first} to {last}'
         if least == 1:
             return (
-                f'There is no room for a {noun.removesuffix("s")} of this shape from {first} to '
-                f'{last}'
+                f'There is no capacity for a {noun.removesuffix("s")} of this shape from {first} '
+                f'to {last}'
             )
         if demand.single_unit:
             return (
-                f'There is no room for {least} {noun} of this shape on one {kind} from {first} '
-                f'to {last}'
+                f'There is no capacity for {least} {noun} of this shape on one {kind} from '
+                f'{first} to {last}'
             )
         if not count:
             return (
-                f'There is no room for any of {least} {noun} of this shape from {first} to {last}'
+                f'There is no capacity for any of {least} {noun} of this shape from {first} to '
+                f'{last}'
             )
-        return f'There is room for {count} of {least} {noun} of this shape from {first} to {last}'
+        return (
+            f'There is capacity for {count} of {least} {noun} of this shape from {first} to {last}'
+        )
 
     @property
     def _is_running(self) -> bool:
@@ -405,7 +408,7 @@ def find_disabled_units(demand: Demand, units: Sequence[Unit]) -> Shortage | Non
 
 
 def _find_unit_shortage(demand: Demand, units: Sequence[Unit]) -> Shortage | None:
-    """Return why no single unit would do, or not all that are named; None: some would.
+    """Return why no single unit matches, or not all that are named; None: some match.
 
     :param units: the units that the request may have
     """
@@ -414,7 +417,7 @@ def _find_unit_shortage(demand: Demand, units: Sequence[Unit]) -> Shortage | Non
     if not pool:
         return Shortage(f'no {demand.kind} is in a pool that may be used')
     if not fitting or (demand.names_units and len(fitting) < demand.min_pieces):
-        return demand.unit_filter.find_shortage(pool) or Shortage(f'no {demand.kind} would do')
+        return demand.unit_filter.find_shortage(pool) or Shortage(f'no {demand.kind} matches')
     pieces = demand.min_pieces if demand.single_unit else 1
     for name, size in (demand.piece or {}).items():
         # Nova withholds a unit whose inventory is empty for a time.
@@ -429,10 +432,10 @@ def _find_unit_shortage(demand: Demand, units: Sequence[Unit]) -> Shortage | Non
 def _describe_total(demand: Demand, count: int) -> Shortage:
     """Return the shortage of a request that all units together do not satisfy."""
     if not count:
-        return Shortage(f'no {demand.kind} would do')
+        return Shortage(f'no {demand.kind} matches')
     pieces = words.counted(count, demand.noun.removesuffix('s'))
     apart = f', each on another {demand.kind}' if demand.max_per_unit == 1 else ''
-    return Shortage(f'there is room for {pieces} in all{apart}, not for {demand.min_pieces}')
+    return Shortage(f'there is capacity for {pieces} in all{apart}, not for {demand.min_pieces}')
 
 
 def _find_unknown_property(names: Mapping[str, str], units: Sequence[Unit]) -> str | None:

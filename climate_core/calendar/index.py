@@ -152,8 +152,8 @@ class Index:
 
     def _load(self, session: orm.Session) -> datetime.datetime:
         now = sql.read_time(session)
-        # The units come first: an allocation that is made after that comes with a generation that
-        # is too old, and its unit is read again.
+        # The units come first: an allocation that is written later comes with a generation that is
+        # too old, and its unit is read again.
         found = calendar.read_units(session)
         new = self._build_timelines(
             found, calendar.read_all_allocations(session, [row[0] for row in found])

@@ -4,7 +4,7 @@
 The capacity of a window changes only when the window leaves an allocation or enters one. So each
 unit is checked only at these times, and first when it may have capacity.
 
-Backfilling is conservative: a lease that lacks capacity now keeps the earliest capacity that it
+Backfilling is conservative: a lease that lacks capacity now retains the earliest capacity that it
 can have, so that a later lease may pass it only if that does not delay it.
 """
 
@@ -139,7 +139,7 @@ class _UnitChecks:
 
 
 def _first_checks(search: Search, timelines: Sequence[Timeline]) -> list[int]:
-    """Return the delay for each of the units before which a check finds nothing."""
+    """Return for every unit the delay before which a check finds nothing."""
     if search.demand.piece is not None:
         return [0] * len(timelines)
     # Without a call for each: there may be ten thousand.

@@ -94,7 +94,7 @@ _FAILURES: tuple[tuple[type[Exception], str], ...] = (
     (ksa.ConnectionError, 'the connection failed'),
     (ksa.Unauthorized, 'Keystone rejects the credentials'),
     (ksa.HttpError, 'Keystone or the service answered with an error'),
-    (ksa.AuthorizationFailure, 'Keystone gives no token'),
+    (ksa.AuthorizationFailure, 'Keystone issued no token'),
 )
 #: URLs, the connections in messages of requests, and tokens of Keystone (Fernet, JWS).
 _PRIVATE = re.compile(

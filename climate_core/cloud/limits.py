@@ -190,7 +190,7 @@ _EXTERNAL_PATHS = {
     'check_update': 'check-update',
     'on_end': 'on-end',
 }
-_EXTERNAL: Final = 'The service that is asked about leases'
+_EXTERNAL: Final = 'The external service that checks leases'
 
 
 class ExternalService:
@@ -262,7 +262,7 @@ class ExternalService:
             raise exceptions.Permanent(str(exc)) from exc
         if response.status_code >= http.HTTPStatus.MULTIPLE_CHOICES:
             raise exceptions.Transient(
-                f'{_EXTERNAL} answered {response.status_code} in place of 204 or 403.'
+                f'{_EXTERNAL} answered {response.status_code}, not 204 or 403.'
             )
 
     def _check(self, question: str, body: dict[str, Any]) -> None:
@@ -277,8 +277,8 @@ class ExternalService:
             with contextlib.suppress(ValueError, LookupError, TypeError):
                 message = errors.redact(str(response.json()['message']))[:1000]
         if message is None:
-            LOG.error('%s answers %s, not 204 or 403 with a message', url, response.status_code)
-            raise exceptions.ServiceUnavailable(f'{_EXTERNAL} does not answer as it should.')
+            LOG.error('%s answered %s, not 204 or 403 with a message', url, response.status_code)
+            raise exceptions.ServiceUnavailable(f'{_EXTERNAL} gave an invalid answer.')
         raise exceptions.LeaseNotPermitted(message)
 
     def _post(self, url: str, body: dict[str, Any]) -> requests.Response:

@@ -91,7 +91,7 @@ def _parse(shown: Mapping[str, Any]) -> Stack:
         id=shown['id'],
         name=shown['stack_name'],
         status=shown['stack_status'],
-        reason=str(shown.get('stack_status_reason') or 'Heat does not say why'),
+        reason=str(shown.get('stack_status_reason') or 'Heat reports no reason'),
         parent=shown.get('parent') or None,
         owner=shown.get('stack_owner') or None,
         project=shown.get('project') or None,

@@ -161,8 +161,8 @@ class Trusts:
             owner = self._cloud.owner(trust_id)
         except errors.TrustRefused as exc:
             raise exceptions.Permanent(
-                f'the trust {trust_id} is of no use any more, and only an administrator may '
-                f'delete it: {exc}'
+                f'the trust {trust_id} is no longer used, and only an administrator may delete '
+                f'it: {exc}'
             ) from exc
         self._delete(owner, trust_id)
 

@@ -2,12 +2,12 @@
 """The calls to Cinder that a reserved volume, and its backup or snapshot, need.
 
 Every function takes the connection whose rights it uses and raises the exceptions of
-:mod:`climate_core.cloud.errors`. ``all_projects`` says whether these rights are those of an
-administrator, who sees all projects. A copy that is created at the end of a lease carries the
-reservation's id, so that it is created once however often the end is tried. Facts: Block Storage
-API reference v3 (``/backups`` have metadata since 3.43); Cinder answers 400 (Permanent), not 409
-(Busy), when the state of a volume does not allow something (cinder/exception.py InvalidVolume),
-but for a wake-up.
+:mod:`climate_core.cloud.errors`. ``all_projects`` shows whether these rights are those of an
+    administrator, who sees all projects. A copy that is created at the end of a lease carries the
+    reservation's id, so that it is created once however often the end is tried. Facts: Block
+    Storage API reference v3 (``/backups`` have metadata since 3.43); Cinder answers 400
+    (Permanent), not 409 (Busy), when the state of a volume does not allow something
+    (cinder/exception.py InvalidVolume), but for a wake-up.
 """
 
 import enum
@@ -181,7 +181,7 @@ def read_failure_reason(conn: Connection, resource_id: str) -> str:
         LOG.info('Cinder does not show its messages: %s', exc)
         messages = []
     message = messages[0].get('user_message') if messages else None
-    return str(message or 'Cinder does not say why')
+    return str(message or 'Cinder reports no reason')
 
 
 def has_snapshots(conn: Connection, volume_id: str, all_projects: bool) -> bool:
@@ -309,7 +309,7 @@ def create_copy(
     body: dict[str, Any] = {
         'volume_id': volume_id,
         'name': name[: limits.NAME_LENGTH],
-        'description': f'Made at the end of the reservation {reservation_id}.',
+        'description': f'Created at the end of the reservation {reservation_id}.',
         'metadata': {RESERVATION_KEY: reservation_id},
     }
     CINDER.request(conn, 'POST', f'/{kind}s', {str(kind): body})

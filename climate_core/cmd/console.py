@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Report errors of programs as sentences, and define their exit statuses.
 
-An error at the start says why a program cannot use its configuration.
+An error at the start reports why a program cannot use its configuration.
 """
 
 import contextlib
@@ -81,15 +81,13 @@ def _describe_database(conf: cfg.ConfigOpts) -> list[str]:
     try:
         url = sa.make_url(conf.database.connection)
     except sa.exc.ArgumentError:
-        return ['That is what [database] connection says.']
+        return ['It is set by [database] connection.']
     return [f'The database is {url.render_as_string(hide_password=True)}.']
 
 
-#: The exit status of the commands that look for something.
+#: The exit status of the commands that check something.
 NOTHING_FOUND, SOMETHING_FOUND, NOT_CHECKED = 0, 1, 2
-STATUS_HELP = (
-    'exit status: 0 nothing is wrong, 1 something was found, 2 it could not be looked for'
-)
+STATUS_HELP = 'exit status: 0 nothing is wrong, 1 something was found, 2 it could not be checked'
 
 
 def exit_status(found: object, unseen: object = None) -> int:

@@ -90,7 +90,7 @@ def _run(manager: service.ManagerService) -> int:
     stop.wait()
     if manager.stop():
         return int(broken.is_set())
-    LOG.warning('Work in progress is left; it is taken up when its claim expires')
+    LOG.warning('Work in progress is left; it is resumed when its claim expires')
     sys.stdout.flush()
     # Python would wait for the threads that are still working.
     os._exit(1)
@@ -145,7 +145,7 @@ class ManagerProcess(cotyledon.Service):
         # SIGTERM may come while run() is still in progress, in another thread.
         self._is_running.wait()
         if not self._manager.stop():
-            LOG.warning('Work in progress is left; it is taken up when its claim expires')
+            LOG.warning('Work in progress is left; it is resumed when its claim expires')
             self._shared.work_left.set()
 
     def _stop_program(self) -> None:

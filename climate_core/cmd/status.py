@@ -106,15 +106,15 @@ class UpgradeChecks(security.Checks):
         if not contracted:
             return upgradecheck.Result(
                 _WARNING,
-                'The database still has what only the release before this one needs. When nothing '
-                'of that release runs any more: "climate-manage db contract".',
+                'The database still has what only the previous release needs. When no service of '
+                'that release runs: "climate-manage db contract".',
             )
         cap = self.conf.upgrade_levels.manager
         if cap is not None:
             return upgradecheck.Result(
                 _WARNING,
-                f'[upgrade_levels] manager is {cap}: what needs a newer one is refused. Take it '
-                'out when every manager is of this release.',
+                f'[upgrade_levels] manager is {cap}: calls that need a newer version are '
+                'rejected. Remove the option when every manager runs this release.',
             )
         return upgradecheck.Result(_SUCCESS)
 
@@ -175,16 +175,16 @@ class UpgradeChecks(security.Checks):
         try:
             conn = Cloud(self.conf).service()
             if not placement.PLACEMENT.is_offered(conn):
-                return upgradecheck.Result(_WARNING, 'There is no Placement.')
+                return upgradecheck.Result(_WARNING, 'Placement has no endpoint.')
             overbooks = placement.overbooks(conn)
         except errors.EXPECTED as exc:
             return upgradecheck.Result(_WARNING, f'Placement could not be checked: {exc}')
         if overbooks:
             return upgradecheck.Result(
                 _WARNING,
-                'Placement gives more away than there is to claims that are made at once. Set '
-                '"[placement] allocation_conflict_retry_count = 1" in placement.conf and restart '
-                'it: without that neither reservations nor ordinary servers are sure to fit.',
+                'Placement accepts concurrent claims of more than the capacity. Set "[placement] '
+                'allocation_conflict_retry_count = 1" in placement.conf and restart it: without '
+                'that neither reservations nor ordinary servers are sure to have capacity.',
             )
         return upgradecheck.Result(_SUCCESS)
 
@@ -195,16 +195,16 @@ class UpgradeChecks(security.Checks):
         try:
             conn = Cloud(self.conf).service()
             if not volumes.CINDER.is_offered(conn):
-                return upgradecheck.Result(_SUCCESS, 'There is no Cinder.')
+                return upgradecheck.Result(_SUCCESS, 'Cinder has no endpoint.')
             hidden = volumes.find_hidden(conn)
         except errors.EXPECTED as exc:
             return upgradecheck.Result(_WARNING, f'The volumes could not be checked: {exc}')
         if hidden is not None:
             return upgradecheck.Result(
                 _FAILURE,
-                f'Cinder lists volume {hidden} but answers 404 for it: Climate takes volumes of '
-                'leases for deleted. Add the rules xena_system_admin_or_project_reader and '
-                'xena_system_admin_or_project_member to policy.yaml of Cinder, see the page '
+                f'Cinder lists volume {hidden} but answers 404 for it: Climate would record '
+                'volumes of leases as deleted. Add the rules xena_system_admin_or_project_reader '
+                'and xena_system_admin_or_project_member to policy.yaml of Cinder, see the page '
                 'Security.',
             )
         return upgradecheck.Result(_SUCCESS)

@@ -103,7 +103,7 @@ def register(conf: cfg.ConfigOpts, has_api: bool = True) -> None:
     :param has_api: as of :func:`load`
     """
     for group, opts in list_sections():
-        # keystoneauth registers what it requires itself, when the cloud is asked something:
+        # keystoneauth registers what it requires itself, when a request is sent to the cloud:
         # neither the API nor the database commands need credentials.
         conf.register_opts([opt for opt in opts if not opt.required], group=group)
     cloud.register_oslo_limit(conf)

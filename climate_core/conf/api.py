@@ -13,11 +13,11 @@ OPTS: list[cfg.Opt] = [
             ('keystone', 'Tokens are checked by Keystone, see [keystone_authtoken].'),
             (
                 'noauth',
-                'Everybody is believed: user, project and roles are taken from the headers '
+                'All requests are trusted: user, project and roles are taken from the headers '
                 'X-User-Id, X-Project-Id and X-Roles. For one machine without a cloud only.',
             ),
         ],
-        help='How the API finds out who asks.',
+        help='How the API authenticates requests.',
     ),
     cfg.MultiStrOpt(
         'middleware',
@@ -34,27 +34,28 @@ OPTS: list[cfg.Opt] = [
         default=1000,
         min=1,
         max=10000,
-        help='The most that one answer of a list holds. A request without limit gets as many; '
-        'the answer has a link to the next page.',
+        help='Maximum number of items in the answer to a list request, and the default of limit. '
+        'The answer has a link to the next page.',
     ),
     cfg.IntOpt(
         'feed_seconds',
         default=60,
         min=0,
         max=3600,
-        help='For how many seconds a process of the API sends a calendar feed again as it was, '
-        'without asking Keystone for the roles of its user. So a change of a lease, and a lost '
-        'role, may show that much later in a feed. A deleted feed returns 404 immediately. '
-        '0: every request renders the feed.',
+        help='Number of seconds for which a process of the API caches a calendar feed and does '
+        'not request the roles of its user from Keystone. A change of a lease, and a lost role, '
+        'may show in a feed with this delay. A deleted feed returns 404 immediately. 0: every '
+        'request renders the feed.',
     ),
     cfg.IntOpt(
         'max_reserving_requests',
         min=1,
-        help='How many requests of users may reserve resources at once in one process of the API. '
-        'They make the lease service ask Nova, Cinder or Heat, which wait for it at times: set '
-        'this lower than the threads of a process. Those for one type of resource leave a quarter '
-        'of them to other types, those of one project half to other projects. One too many is '
-        'answered with 503 and Retry-After. Default: the threads of a uWSGI process but one; no '
-        'limit in another WSGI server.',
+        help='Maximum number of concurrent requests of users that reserve resources in one '
+        'process of the API. For such a request the lease service calls Nova, Cinder or Heat, '
+        'which may wait for the lease service: set this lower than the number of threads of a '
+        'process. Requests for one type of resource leave a quarter of this number to other '
+        'types, requests of one project half to other projects. Further requests are answered '
+        'with 503 and Retry-After. Default: the threads of a uWSGI process but one; no limit in '
+        'another WSGI server.',
     ),
 ]

@@ -17,7 +17,7 @@ GROUP = 'cloud'
 _CONNECTION_OPTS = [
     cfg.StrOpt(
         'region_name',
-        help='Region whose endpoints are used. Unset: the first one in the catalogue.',
+        help='Region whose endpoints are used. Unset: the first one in the catalog.',
     ),
     cfg.ListOpt(
         'valid_interfaces',
@@ -27,14 +27,14 @@ _CONNECTION_OPTS = [
     cfg.URIOpt(
         'compute_endpoint_override',
         schemes=['http', 'https'],
-        help='URL of the compute API, for example http://controller/compute/v2.1. '
-        'Unset: the one in the catalogue.',
+        help='URL of the compute API, for example http://controller/compute/v2.1. Unset: the one '
+        'in the catalog.',
     ),
     cfg.URIOpt(
         'block_storage_endpoint_override',
         schemes=['http', 'https'],
         help='URL of the block storage API without a project, for example '
-        'http://controller/volume/v3. Unset: the one in the catalogue.',
+        'http://controller/volume/v3. Unset: the one in the catalog.',
     ),
     cfg.ListOpt(
         'trust_roles',
@@ -50,13 +50,13 @@ _CONNECTION_OPTS = [
         default=False,
         help='Delete trusts that are delegated to the service user and belong to no lease. Turn '
         'it on only if no other installation uses the same service user: its trusts would be '
-        'taken for lost ones.',
+        'deleted, too.',
     ),
     cfg.IntOpt(
         'owner_cache_size',
         default=512,
         min=1,
-        help='Number of lease owners whose tokens and trusts are kept in memory.',
+        help='Number of lease owners whose tokens and trusts are cached in memory.',
     ),
 ]
 
@@ -122,14 +122,14 @@ def _notification_section(
     :param lost: the event, for the help
     :param plugin: the plugin without which the manager does not listen
     """
-    needs = f' Nothing is listened to unless [manager] plugins names {plugin}.' if plugin else ''
+    needs = f' Climate listens only if [manager] plugins names {plugin}.' if plugin else ''
     options: list[cfg.Opt] = [
         cfg.BoolOpt(
             'enabled',
             default=True,
-            help=f'Listen to the notifications of {service}, so that a lease knows at once when '
-            f'one of its {lost}, and when what it asked {service} for is done. Without it the '
-            'comparison of section [reconcile] finds out later, or the next look, see '
+            help=f'Listen to the notifications of {service}, so that Climate detects immediately '
+            f'when one of the {lost}, and when a requested action completes. Without it the '
+            'reconciliation (section [reconcile]) or the next poll detects it later, see '
             f'first_look_seconds.{needs}',
         ),
         cfg.StrOpt(
@@ -142,9 +142,9 @@ def _notification_section(
         cfg.StrOpt(
             'pool',
             default=pool,
-            help='Name of the pool of listeners. It gives Climate queues of its own, so that '
-            'others who listen get every notification, too. It must be another than those of the '
-            'other services: listeners of one pool take the messages away from each other.',
+            help='Name of the pool of listeners. The pool gives Climate dedicated queues, so that '
+            'other listeners get every notification, too. It must differ from the pools of the '
+            'other services: each message goes to one listener of a pool only.',
         ),
     ]
     return types.SimpleNamespace(GROUP=f'{service.lower()}_notifications', OPTS=options)
@@ -152,12 +152,16 @@ def _notification_section(
 
 # Both unversioned and versioned notifications are understood.
 NOVA_NOTIFICATIONS = _notification_section(
-    'Nova', 'servers is deleted', ['notifications', 'versioned_notifications'], 'nova', 'climate'
+    'Nova',
+    'servers of a lease is deleted',
+    ['notifications', 'versioned_notifications'],
+    'nova',
+    'climate',
 )
 # Cinder's control_exchange is openstack by default.
 CINDER_NOTIFICATIONS = _notification_section(
     'Cinder',
-    'volumes is deleted',
+    'volumes of a lease is deleted',
     ['notifications'],
     'openstack',
     'climate-cinder',
@@ -165,7 +169,7 @@ CINDER_NOTIFICATIONS = _notification_section(
 )
 HEAT_NOTIFICATIONS = _notification_section(
     'Heat',
-    'stacks is deleted or abandoned',
+    'stacks of a lease is deleted or abandoned',
     ['notifications'],
     'heat',
     'climate-heat',
@@ -183,7 +187,7 @@ RECONCILE_OPTS: list[cfg.Opt] = [
         'interval',
         default=600.0,
         min=1.0,
-        help='Seconds between two comparisons of the leases with the resources that exist. Each '
-        'manager does its own, at a time of its own.',
+        help='Seconds between two reconciliations of the leases with the resources that exist. '
+        'Each manager reconciles them by itself, at its own times.',
     ),
 ]

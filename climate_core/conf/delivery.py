@@ -17,7 +17,7 @@ METRICS_OPTS: list[cfg.Opt] = [
         'listen',
         sample_default='127.0.0.1:9464',
         help='Address and port on which climate-manager answers GET /metrics in the text format '
-        'of Prometheus; an IPv6 address in brackets. Unset: it does not. It asks for no '
+        'of Prometheus; an IPv6 address in brackets. Unset: it does not. It requires no '
         'credentials: choose an address that only the monitoring reaches.',
     ),
     cfg.FloatOpt(
@@ -46,7 +46,7 @@ USAGE_OPTS: list[cfg.Opt] = [
         default=HOUR,
         choices=[
             (HOUR, 'A notification lease.usage for each lease and hour.'),
-            (DAY, 'One for each lease and day (UTC).'),
+            (DAY, 'A notification lease.usage for each lease and day (UTC).'),
             (OFF, 'None.'),
         ],
         help='How often the usage of the leases is reported, for a system that rates it. Periods '
@@ -61,8 +61,8 @@ WEBHOOKS_OPTS: list[cfg.Opt] = [
     cfg.BoolOpt(
         'enabled',
         default=True,
-        help='Whether leases may have webhooks and whether this manager calls them. What is to '
-        'be told when it is turned off is kept, and told or given up when it is turned on.',
+        help='Whether leases may have webhooks and whether this manager calls them. Pending '
+        'notifications are stored while it is off, and sent or dropped when it is on again.',
     ),
     cfg.ListOpt(
         'allowed_networks',
@@ -76,7 +76,7 @@ WEBHOOKS_OPTS: list[cfg.Opt] = [
         'refused_networks',
         default=[],
         help='Networks that webhooks must not be in, beside those that are rejected by default: '
-        'the public networks of the control plane. allowed_networks is the stronger one.',
+        'the public networks of the control plane. allowed_networks takes precedence.',
     ),
     cfg.FloatOpt(
         'timeout_seconds',
@@ -90,28 +90,28 @@ WEBHOOKS_OPTS: list[cfg.Opt] = [
         default=16,
         min=1,
         max=256,
-        help='How many webhooks one manager calls at the same time. A quarter of them at most '
-        'call for the same project, and an eighth of them the same host.',
+        help='Maximum number of concurrent webhook calls of one manager. At most a quarter of '
+        'them are for the same project, and an eighth of them to the same host.',
     ),
     cfg.FloatOpt(
         'retry_seconds',
         default=5.0,
         min=0.1,
-        help='Wait before the second call of a webhook that did not answer with success. It is '
-        'doubled with each further call.',
+        help='Seconds before the second call of a webhook that did not answer with success. They '
+        'are doubled with each further call.',
     ),
     cfg.FloatOpt(
         'retry_max_seconds',
         default=3600.0,
         min=1.0,
-        help='The longest wait between two calls.',
+        help='Maximum number of seconds between two calls.',
     ),
     cfg.FloatOpt(
         'give_up_hours',
         default=24.0,
         min=0.0,
-        help='Hours after which a notification that a webhook does not take is given up. The '
-        'history of the lease says so.',
+        help='Hours after which a notification that a webhook does not accept is dropped. The '
+        'history of the lease records it.',
     ),
     cfg.StrOpt(
         'cafile',
@@ -124,7 +124,7 @@ WEBHOOKS_OPTS: list[cfg.Opt] = [
 def parse_networks(
     texts: Iterable[str],
 ) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
-    """Read a list of networks.
+    """Parse a list of networks.
 
     :raises oslo_config.cfg.Error: one is no network, or has bits of a host
     """

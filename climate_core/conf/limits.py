@@ -28,13 +28,13 @@ OPTS: list[cfg.Opt] = [
         'max_lease_seconds',
         default=0,
         min=0,
-        help='The longest that a lease may be, from its start to its end. 0: no limit.',
+        help='Maximum number of seconds from the start of a lease to its end. 0: no limit.',
     ),
     cfg.IntOpt(
         'max_ahead_seconds',
         default=0,
         min=0,
-        help='How far in the future the start of a lease may lie. 0: no limit.',
+        help='Maximum number of seconds from the request to the start of a lease. 0: no limit.',
     ),
     cfg.ListOpt(
         'exempt_projects',
@@ -109,17 +109,17 @@ OPTS: list[cfg.Opt] = [
     cfg.URIOpt(
         'external_check_create',
         schemes=['http', 'https'],
-        help='Another URL in place of <external_endpoint>/check-create.',
+        help='URL used instead of <external_endpoint>/check-create.',
     ),
     cfg.URIOpt(
         'external_check_update',
         schemes=['http', 'https'],
-        help='Another URL in place of <external_endpoint>/check-update.',
+        help='URL used instead of <external_endpoint>/check-update.',
     ),
     cfg.URIOpt(
         'external_on_end',
         schemes=['http', 'https'],
-        help='Another URL in place of <external_endpoint>/on-end.',
+        help='URL used instead of <external_endpoint>/on-end.',
     ),
     cfg.StrOpt(
         'external_token',

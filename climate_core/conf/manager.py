@@ -15,8 +15,8 @@ PATHS_OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         'state_path',
         default='/var/lib/climate',
-        help='Directory for what the service keeps on this machine. The default database, one '
-        'SQLite file for a single machine, lies here.',
+        help='Directory for the files of the service on this machine. It contains the default '
+        'database, one SQLite file for a single machine.',
     ),
 ]
 
@@ -34,9 +34,9 @@ OPTS: list[cfg.Opt] = [
         'workers',
         default=1,
         min=1,
-        help='How many managers climate-manager runs, each in a process of its own, which has one '
-        'core. They are called <host>-1, <host>-2 and so on, and each serves its metrics: the '
-        'first at the port of [metrics] listen, the second at the next one.',
+        help='Number of managers that climate-manager runs, each in a separate process, which '
+        'uses one core. They are called <host>-1, <host>-2 and so on, and each serves its '
+        'metrics: the first at the port of [metrics] listen, the second at the next one.',
     ),
     cfg.ListOpt(
         'plugins',
@@ -50,28 +50,26 @@ OPTS: list[cfg.Opt] = [
             'network',
         ],
         help='Names of the plugins to load, from the entry points climate.resource.plugins. A '
-        'plugin that cannot be loaded keeps the manager from starting. virtual:volume and '
-        'virtual:stack do no harm where there is no Cinder and no Heat, and physical:host '
-        'and flavor:instance none where no host is enrolled, nor virtual:floatingip where no '
-        'floating IP is registered, and network none where no segment is. '
-        'virtual:instance has room for '
-        'servers by sizes with it, whose options are in the section size:instance; '
-        'virtual:floatingip has those that users have already with it: held:floatingip.',
+        'plugin that cannot be loaded prevents the start of the manager. The default plugins do '
+        'no harm in a cloud without Cinder or Heat, or without registered hosts, floating IPs and '
+        'segments. virtual:instance includes capacity for servers by sizes, whose options are in '
+        'the section size:instance; virtual:floatingip includes the floating IPs that users have '
+        'already: held:floatingip.',
     ),
     cfg.IntOpt(
         'minutes_before_end_lease',
         default=60,
         min=0,
-        help='How long before its end a lease without before_end_date has the notification '
-        'lease.event.before_end_lease. 0 turns it off.',
+        help='Minutes before its end at which a lease without before_end_date has the '
+        'notification lease.event.before_end_lease. 0 turns it off.',
     ),
     cfg.ListOpt(
         'before_start_seconds',
         default=[],
         item_type=types.Integer(min=1, max=limits.LONGEST_START_NOTICE),
         help='Seconds before its start at which every lease has the notification '
-        'lease.event.before_start_lease. Each '
-        'number is one notification; a lease may ask for more of them.',
+        'lease.event.before_start_lease. Each number is one notification; a lease may request '
+        'more of them.',
     ),
     cfg.IntOpt(
         'purge_days',
@@ -86,8 +84,8 @@ OPTS: list[cfg.Opt] = [
         'late_start_seconds',
         default=300,
         min=0,
-        help='How far in the past the start of a new lease may lie, so that a request for this '
-        'very minute, or one that took its time, is not refused.',
+        help='Maximum number of seconds that the start of a new lease may lie in the past, so '
+        'that a request for the current minute, or a slow request, is not rejected.',
     ),
 ]
 
@@ -100,67 +98,69 @@ ENGINE_OPTS: list[cfg.Opt] = [
         default=24,
         min=1,
         max=256,
-        help='How many threads one manager has to call services for events. As many events again '
-        'are claimed meanwhile, so that many are written in one transaction.',
+        help='Number of threads of one manager that call services for events. The same number of '
+        'further events is claimed concurrently, so that many are written in one transaction.',
     ),
     cfg.IntOpt(
         'service_share',
         default=75,
         min=1,
         max=100,
-        help='How many percent of the workers that others leave may work on events that call one '
-        'service: nova, cinder, heat, neutron, placement, keystone, or the external one of '
-        '[limits]. One that does not answer keeps each of them until [cloud] timeout, and leases '
-        'that need others start meanwhile. Events that wait for a thread have the same share of '
-        'their number. 100: a service may have all of them.',
+        help='Percentage of the workers not used for other services that may work on events that '
+        'call one service: nova, cinder, heat, neutron, placement, keystone, or the external '
+        'service of [limits]. A service that does not answer occupies each of these workers until '
+        '[cloud] timeout, and leases that need other services start concurrently. The same share '
+        'applies to events that wait for a thread. 100: one service may occupy all workers.',
     ),
     cfg.FloatOpt(
         'claim_ttl',
         default=30.0,
         min=1.0,
-        help='Seconds after which the work of a manager that died is taken up by another, or by '
-        'itself after a restart. A manager that lives renews its claims three times as often. '
-        'Notifications that it left are sent as soon by a manager that is started, is notified '
-        'of a change or sends some itself, and by one that does nothing else within idle_seconds.',
+        help='Seconds after which another manager resumes the work of a manager that died, or the '
+        'same manager after a restart. A running manager renews its claims three times as often. '
+        'After the same time the unsent notifications of the manager that died are sent by any '
+        'manager that starts, is notified of a change or sends notifications itself, and by an '
+        'idle manager within idle_seconds.',
     ),
     cfg.FloatOpt(
         'idle_seconds',
         default=600.0,
         min=1.0,
-        help='The longest sleep of the engine. It wakes up for the next event by itself and is '
-        'notified of new ones; this is for the case that the message got lost together with '
-        'the manager that sent it, and for clocks that are set. Have the same value on all '
-        'managers: of what is due later than twice this they do not tell each other.',
+        help='Maximum number of seconds between two polls of the engine. It polls when the next '
+        'event is due and is notified of new events; this covers a notification that was lost '
+        'together with the manager that sent it, and clocks that are set. Set the same value on '
+        'all managers: they do not notify each other of events that are due later than twice this '
+        'time.',
     ),
     cfg.FloatOpt(
         'retry_seconds',
         default=2.0,
         min=0.1,
-        help='Wait before the second attempt at something that failed for a while. It is doubled '
-        'with each further attempt.',
+        help='Seconds before the second attempt at an action that failed temporarily. They are '
+        'doubled with each further attempt.',
     ),
     cfg.FloatOpt(
         'retry_max_seconds',
         default=120.0,
         min=1.0,
-        help='The longest wait between two attempts.',
+        help='Maximum number of seconds between two attempts.',
     ),
     cfg.FloatOpt(
         'grace_seconds',
         default=30.0,
         min=0.0,
-        help='How long a manager that stops waits for the work in progress. What is not finished '
-        'then is taken up when its claim expires.',
+        help='Seconds for which a manager that stops waits for the work in progress. Unfinished '
+        'work is resumed when its claim expires.',
     ),
     cfg.FloatOpt(
         'prepare_seconds',
         default=60.0,
         min=0.0,
         max=600.0,
-        help='How long before the start of a lease each manager begins to ask Keystone for the '
-        'token of its owner, at a moment that chance chooses, so that only the wake-up is sent at '
-        'the start. A trust that Keystone rejects is reported then (the notification '
-        'lease.event.start_lease.warning). 0 turns it off.',
+        help='Maximum number of seconds before the start of a lease at which each manager '
+        'requests the token of its owner from Keystone, at a random moment, so that only the '
+        'wake-up is sent at the start. A trust that Keystone rejects is reported then (the '
+        'notification lease.event.start_lease.warning). 0 turns it off.',
     ),
 ]
 
@@ -172,53 +172,56 @@ QUEUE_OPTS: list[cfg.Opt] = [
         'retry_interval',
         default=300,
         min=1,
-        help='Seconds from one try to the next for a lease of the kind retry that waits. It is '
-        'tried at once, too, when something is freed; such a try is not counted.',
+        help='Seconds between two attempts for a queued lease of the kind retry. It is also tried '
+        'immediately when capacity is released; such an attempt is not counted.',
     ),
     cfg.IntOpt(
         'max_retries',
         default=2016,
         min=1,
-        help='How often a lease of the kind retry is tried again at most; then it is in ERROR. '
-        'A request may ask for fewer. By default it waits for a week.',
+        help='Maximum number of attempts for a lease of the kind retry; after them it is in '
+        'ERROR. A request may set a lower number. By default the lease is queued for a week.',
     ),
     cfg.IntOpt(
         'best_effort_timeout',
         default=3600,
         min=1,
         max=limits.BEST_EFFORT_SECONDS,
-        help='Seconds in which shared hosts must be empty for a lease of the kind best_effort; '
-        'then it is TIMEDOUT, and they serve ordinary servers again. A request may ask for less.',
+        help='Seconds in which shared hosts must be drained for a lease of the kind best_effort; '
+        'after them it is TIMEDOUT, and the hosts accept ordinary servers again. A request may '
+        'set a lower number.',
     ),
     cfg.IntOpt(
         'preemption_notice',
         default=120,
         min=0,
-        help='Seconds from when an active preemptible lease is notified that another lease '
-        'needs what it has until it is preempted. The other lease starts that much later; one '
-        'whose servers need the room also waits until those of the first are off their hosts.',
+        help='Seconds from the notification of an active preemptible lease that another lease '
+        'preempts it until it is preempted. The start of the other lease is delayed by this time; '
+        'a lease whose servers need the capacity also waits until the servers of the preempted '
+        'lease are off their hosts.',
     ),
     cfg.StrOpt(
         'migration_strategy',
         default='fewest_servers',
-        help='Which shared hosts are emptied first: fewest_servers, least_memory, oldest_first '
-        '(whose servers have been there for longest), or an entry point of '
+        help='Which shared hosts are drained first: fewest_servers, least_memory, oldest_first '
+        '(whose servers have existed for longest), or an entry point of '
         'climate.migration.strategies.',
     ),
     cfg.IntOpt(
         'migrations',
         default=4,
         min=1,
-        help='How many servers are moved at once for leases of the kind best_effort. If hosts are '
-        'emptied for several leases, each has an equal share, but may move one in any case.',
+        help='Maximum number of servers that are moved concurrently for leases of the kind '
+        'best_effort. If hosts are drained for several leases, each has an equal share, but may '
+        'move one in any case.',
     ),
     cfg.IntOpt(
         'spare_servers',
         default=1,
         min=0,
-        help='Hosts are emptied only if their servers fit on other hosts and there is room for '
-        'this number of further servers, each as large as the largest: Nova chooses the host '
-        'of each.',
+        help='Hosts are drained only if the other hosts have capacity for their servers and for '
+        'this number of further servers, each as large as the largest: Nova chooses the host of '
+        'each.',
     ),
 ]
 
@@ -229,9 +232,9 @@ UPGRADE_LEVELS_OPTS: list[cfg.Opt] = [
     cfg.StrOpt(
         'manager',
         regex=r'^\d+\.\d+$',
-        help='The highest version of the RPC interface of climate-manager that may be sent, as '
+        help='Maximum version of the RPC interface of climate-manager that is used, for example '
         '1.0. Set it to that of the old release while managers of the old release are still '
-        'running: what needs a newer one is refused with 503 until then. Leave it out when all '
-        'of them are new.',
+        'running: calls that need a newer version are rejected with 503 until then. Unset it when '
+        'every manager runs the new release.',
     ),
 ]

@@ -30,7 +30,7 @@ KEYS = cfg.ListOpt(
     'Fernet as F; print(F.generate_key().decode())"). The first encrypts, all decrypt; every '
     'climate-api and climate-manager needs the same. With no key user data and admin passwords '
     'are rejected, and the rest is stored in plain text. "climate-manage secrets check" reports '
-    'how much needs which key.',
+    'the number of secrets for each key.',
 )
 
 

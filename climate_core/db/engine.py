@@ -2,7 +2,8 @@
 """Connect to the database, run transactions, and group the writes of threads.
 
 A writer is one transaction. On SQLite it takes the write lock immediately, so that a reader never
-has to become a writer half-way; on the others the first UPDATE or SELECT FOR UPDATE does.
+has to become a writer half-way; on the others the first UPDATE or SELECT FOR UPDATE does. SQLite
+lets a writer wait for thousands of later ones, so the writers of a process take turns.
 """
 
 import abc
@@ -13,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar, cast
 
+import fasteners
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import api as db_api
@@ -165,6 +167,8 @@ class Database:
         # Its sleep(0) at each return of a connection is for green threads, which we are not.
         options = _options(conf)
         self._url = sa.make_url(options['connection'])
+        is_sqlite = self._url.get_backend_name() == 'sqlite'
+        self._sqlite_turns = fasteners.ReaderWriterLock() if is_sqlite else None
         self._facade.configure(sqlite_fk=True, thread_checkin=False, **options)
         self._ready = False
         self._preparing = threading.Lock()
@@ -197,7 +201,9 @@ class Database:
     def writer(self) -> Iterator[orm.Session]:
         """Open a session that is committed at the end, or rolled back by an exception."""
         _ = self.engine
-        with self._facade.writer.using(_Scope()) as session:
+        turns = self._sqlite_turns
+        turn = turns.write_lock() if turns is not None else contextlib.nullcontext()
+        with turn, self._facade.writer.using(_Scope()) as session:
             self._set_info(session)
             session.connection(execution_options={'climate_writes': True})
             yield session

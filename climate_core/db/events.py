@@ -389,7 +389,7 @@ def claim(
 
     :param generation: the one that was read; the claim has the next one
     :param is_early: whether an event that waits for its next poll may be claimed before that
-    :returns: False if another manager was faster, or the event is not due any more
+    :returns: False if another manager has claimed it, or the event is not due any more
     """
     claimed = {'status': states.EventStatus.IN_PROGRESS, 'generation': generation + 1}
     then = _complete_claim(session.info.get(engine.CLOCK), ttl, is_early)

@@ -61,7 +61,7 @@ class Token(NamedTuple):
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
     def opens(self, feed: Feed | None) -> bool:
-        """Tell whether it opens a feed, in constant time."""
+        """Return whether it opens a feed, in constant time."""
         stored = _NO_DIGEST if feed is None else feed.secret_digest
         return hmac.compare_digest(self.digest, stored)
 
@@ -114,8 +114,8 @@ def check_count(session: orm.Session, user_id: str, project_id: str, most: int) 
     """
     if len(of_user(session, user_id, project_id)) >= most:
         raise exceptions.TooManyFeeds(
-            f'You have {most} feeds in this project, which is as many as there may be. '
-            'Delete one that is not read any more first.'
+            f'You have {most} feeds in this project, which is the maximum. Delete an unused feed '
+            'first.'
         )
 
 

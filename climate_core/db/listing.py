@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages of leases, whole or as a list shows them.
+"""Pages of leases, whole or as a list shows them, and pages of their histories.
 
 A page takes three statements, and one for the marker, however many leases there are. It begins
 behind the values that its marker has now, so that an index can be searched for it: a late page
@@ -136,7 +136,7 @@ def _read_marker(
     here = sa.and_(LEASES.c.id == query.marker, *_of_project(query))
     found = session.execute(sa.select(*columns).where(here)).mappings().first()
     if found is None:
-        message = f'marker: there is no lease {query.marker} to go on after.'
+        message = f'marker: there is no lease {query.marker} to continue after.'
         raise exceptions.BadRequest(message, field='marker')
     return dict(found)
 

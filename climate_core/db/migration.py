@@ -58,7 +58,8 @@ def upgrade_connection(connection: sa.Connection, revision: str = 'head') -> Non
     present = _version(connection)
     if present is not None and present not in _order():
         raise WrongVersion(
-            f'the database is at revision {present}, which is of a later release: use that one.'
+            f'the database is at revision {present}, which is of a later release: use that '
+            'release.'
         )
     from alembic import command
 
@@ -120,8 +121,8 @@ def _check_revision(present: str | None) -> None:
         if later and later['contract'] in names:
             return
         raise WrongVersion(
-            f'the database is at revision {present}: it was made for a later release than this '
-            f'one, which knows {head()}.'
+            f'the database is at revision {present}: it is of a later release than this one, '
+            f'whose newest revision is {head()}.'
         )
     raise WrongVersion(
         f'the database is at revision {present or "none"}, not {expanded()}: '

@@ -4,9 +4,9 @@
 Each part of the counts reads an index only: leases_live_idx, events_next_idx,
 notifications_next_idx, webhook_deliveries_next_idx. Queues are counted up to :data:`MAX_COUNT`.
 
-To find what is stuck takes two statements, however many leases there are. The engine resumes what
-was left by itself, so what is stuck for longer than a moment has a cause outside, such as no
-manager that runs.
+To find what is stuck takes two statements, however many leases there are. The engine resumes
+interrupted work by itself, so a lease that is stuck for longer has an external cause, for example
+that no manager is running.
 """
 
 import dataclasses
@@ -37,7 +37,7 @@ class Counts:
     :param due: events that are due and not claimed
     :param overdue: events that should have been claimed long ago
     :param outbox: notifications that are not sent yet
-    :param deliveries: calls of webhooks that are not made yet
+    :param deliveries: calls of webhooks that are not sent yet
     """
 
     leases: Mapping[str, int]
@@ -161,7 +161,7 @@ def _find_events(
         if waiting >= thresholds.grace:
             busy = event_status == states.EventStatus.IN_PROGRESS
             kind = StuckKind.CLAIM_EXPIRED if busy else StuckKind.NOT_TAKEN_UP
-            reason = 'its claim expired and no manager took it up' if busy else _NOT_CLAIMED
+            reason = 'its claim expired and no manager has claimed it' if busy else _NOT_CLAIMED
         else:
             kind, waiting = StuckKind.RETRIED, (now - time).total_seconds()
             reason = f'failed {attempts} times: {failure}'
@@ -169,7 +169,7 @@ def _find_events(
 
 
 _UNGRANTED = [str(status) for status in states.UNGRANTED]
-_NOT_CLAIMED = 'it is due and no manager takes it up; does one run?'
+_NOT_CLAIMED = 'it is due and no manager claims it: check that a climate-manager is running'
 
 
 def _find_leases(
@@ -213,11 +213,11 @@ def _find_leases(
 
 
 _REASONS = {
-    StuckKind.PAST_END: 'its end is past and it is not over',
-    StuckKind.NO_END: 'nothing will end it',
-    StuckKind.STARTING: 'it is not awake since its start',
-    StuckKind.ERROR: 'something of it could not be woken',
-    StuckKind.TRUST_KEPT: 'it is over and still has the trust of its owner',
+    StuckKind.PAST_END: 'its end has passed and it is not TERMINATED',
+    StuckKind.NO_END: 'it has no end event',
+    StuckKind.STARTING: 'it is not active although it has started',
+    StuckKind.ERROR: 'a resource of it could not be started',
+    StuckKind.TRUST_KEPT: 'it has ended and still has the trust of its owner',
 }
 
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Count what a project holds, and enforce its limits.
+"""Count the usage of a project, and enforce its limits.
 
 The names of the limits are those that are registered in Keystone. An amount that a reservation
 does not name counts as 0.
 
-A transaction that adds to what a project holds calls :func:`lock_project` first of all, and
-:func:`check_limits` before it writes: two of them come one after the other, and the second counts
-what the first has written. First of all, because a transaction of MariaDB sees what was there
-when it read for the first time.
+A transaction that increases the usage of a project calls :func:`lock_project` first, and
+:func:`check_limits` before it writes: two such transactions are serialized, and the second counts
+what the first has written. It calls it first, because a transaction of MariaDB sees the state at
+its first read.
 """
 
 import dataclasses
@@ -39,14 +39,14 @@ Amounts = Mapping[str, int]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HeldAmounts:
-    """The amounts that one lease holds, by the names of the limits, until its end."""
+    """The amounts that one lease claims, by the names of the limits, until its end."""
 
     end: datetime.datetime
     amounts: Amounts
 
 
 def sum_amounts(reservations: Iterable[model.Reservation], leases: int = 0) -> dict[str, int]:
-    """Add up what reservations, and leases, hold, by the names of the limits."""
+    """Add up what reservations, and leases, claim, by the names of the limits."""
     return sum_units([each.amounts for each in reservations], leases)
 
 
@@ -78,7 +78,7 @@ def enforce_limits(limits: Amounts, used: Amounts, adding: Amounts) -> None:
 
 
 def fits_limits(limits: Amounts, used: Amounts, adding: Amounts) -> bool:
-    """Tell whether limits accept an addition."""
+    """Return whether limits accept an addition."""
     return not _exceeded(limits, used, adding)
 
 
@@ -92,7 +92,7 @@ def add_usage(most: Amounts | None, used: Amounts, adding: Amounts) -> Amounts:
 def available_from(
     limits: Amounts, adding: Amounts, held: Iterable[HeldAmounts], now: datetime.datetime
 ) -> datetime.datetime | None:
-    """Return when enough leases have ended for an addition to fit.
+    """Return when an addition fits into the limits, because leases have ended.
 
     :returns: the end of one of them, or ``now`` if it is past or it fits already; None: never
     """
@@ -145,7 +145,7 @@ _LOCK_PROJECT: Final = (
 
 
 def lock_project(session: orm.Session, project_id: str, most: Amounts | None) -> None:
-    """Keep other transactions from adding to what a project with limits holds.
+    """Keep other transactions from increasing the usage of a project with limits.
 
     :raises climate_core.db.engine.Stale: another transaction has just added the project; the
         next attempt comes after it
@@ -161,7 +161,7 @@ def lock_project(session: orm.Session, project_id: str, most: Amounts | None) ->
 
 
 def count_used(session: orm.Session, project_id: str) -> dict[str, int]:
-    """Count what the live leases of a project hold, by the names of the limits.
+    """Count the amounts of the live leases of a project, by the names of the limits.
 
     One statement, whose result grows with the kinds of amounts and not with the leases.
     """
@@ -188,7 +188,7 @@ def check_limits(
 
 
 def read_held(session: orm.Session, project_id: str) -> list[HeldAmounts]:
-    """Read what the live leases of a project hold, and when they end. One statement."""
+    """Read the amounts of the live leases of a project, and when they end. One statement."""
     query = (
         sa.select(LEASES.c.id, LEASES.c.end_date, RESERVATIONS.c.amounts)
         .join_from(

@@ -122,9 +122,9 @@ LEASES = define_table(
     # A page of the leases of a project, and of all; what may be purged.
     sa.Index('leases_listed_idx', 'project_id', 'deleted_at', 'created_at', 'id'),
     sa.Index('leases_all_idx', 'deleted_at', 'created_at', 'id'),
-    # Those whose promises others may take.
+    # Whose allocations other leases may preempt.
     sa.Index('leases_preemptible_idx', 'preemptible', 'start_date'),
-    # What a project holds, for its limits.
+    # The usage of a project, for its limits.
     sa.Index('leases_live_idx', 'project_id', 'status'),
     # A page of those of a name, of a status, of a time.
     sa.Index('leases_name_idx', 'name'),
@@ -159,13 +159,13 @@ RESERVATIONS = define_table(
     sa.Column('unit_kind', sa.String(66)),
     required('given_up', sa.Boolean),
     sa.Column('short_params', Json),
-    # A resource is reserved once. Also: who holds this resource?
+    # A resource is reserved once. Also finds the lease of a resource.
     sa.UniqueConstraint('resource_type', 'resource_id', 'hold', name='reservations_hold_key'),
     # Reservations of a lease.
     sa.Index('reservations_lease_idx', 'lease_id'),
-    # Page through what is held, for the reconcile pass.
+    # Pages of claimed resources, for the reconciliation.
     sa.Index('reservations_held_idx', 'resource_type', 'hold', 'id'),
-    # What was held in a period, for the usage.
+    # What was reserved in a period, for the usage.
     sa.Index('reservations_freed_idx', 'freed_at', 'created_at'),
     # Leases that have, or had, a resource.
     sa.Index('reservations_resource_idx', 'resource_id'),
@@ -191,7 +191,7 @@ EVENTS = define_table(
     sa.Column('reservation_id', Uuid),
     # Events of a lease.
     sa.Index('events_lease_idx', 'lease_id'),
-    # What is due, what was abandoned, and when to wake up next.
+    # Due events, expired claims, and the time of the next poll.
     sa.Index('events_next_idx', 'next_at', 'priority'),
 )
 
@@ -205,9 +205,9 @@ NOTIFICATIONS = define_table(
     sa.Column('claim', Uuid),
     required('next_at', Time),
     required('created_at', Time),
-    # What is to be sent, oldest first, and when to look again.
+    # Unsent notifications, oldest first, and the time of the next poll.
     sa.Index('notifications_next_idx', 'next_at', 'id'),
-    # What this publisher has just claimed.
+    # The notifications that this publisher has just claimed.
     sa.Index('notifications_claim_idx', 'claim'),
 )
 
@@ -244,9 +244,9 @@ DELIVERIES = define_table(
     sa.Column('claim', Uuid),
     required('next_at', Time),
     required('created_at', Time),
-    # What is to be sent, and when to look again.
+    # Unsent calls, and the time of the next poll.
     sa.Index('webhook_deliveries_next_idx', 'next_at', 'id'),
-    # What this sender has just claimed.
+    # The calls that this sender has just claimed.
     sa.Index('webhook_deliveries_claim_idx', 'claim'),
     sa.Index('webhook_deliveries_lease_idx', 'lease_id'),
 )
@@ -278,9 +278,9 @@ OWNER_TRUSTS = define_table(
     sa.Column('retired_at', Time),
     # Not retired, and not deleted, before; None: at any time.
     sa.Column('next_at', Time),
-    # How often Keystone has refused to delete it.
+    # How often Keystone has rejected its deletion.
     sa.Column('attempts', sa.Integer),
-    # The newest that a new lease may take.
+    # The newest trust that a new lease may share.
     sa.Index('owner_trusts_live_idx', 'digest', 'retired_at', 'created_at'),
 )
 
@@ -304,15 +304,16 @@ UNITS = define_table(
     required('capacity', Json),
     required('lanes', sa.Integer),
     required('properties', Json),
-    # Who may have promises of it; NULL: everybody.
+    # The projects that may reserve it; NULL: all projects.
     sa.Column('access', Json),
-    # Whether it is taken last, because it has to be woken first: see climate_hosts.power.states.
+    # Whether it is allocated last, because it has to be powered on first: see
+    # climate_hosts.power.states.
     required('asleep', sa.Boolean, server_default='0'),
     required('generation', sa.Integer),
     required('changed_at', Time),
-    # What changed since an index of the calendar was read, and whether it misses something.
+    # The changes since an index of the calendar was read, and whether it lacks any.
     sa.Index('units_changed_idx', 'changed_at', 'generation'),
-    # The id of one that is gone is not given again, as the other databases have it.
+    # The id of a deleted unit is not reused, as in the other databases.
     sqlite_autoincrement=True,
 )
 
@@ -340,11 +341,11 @@ ALLOCATIONS = define_table(
     required('pieces', sa.Integer),
     sa.Column('piece', Json),
     required('lane', sa.Integer),
-    # Given up while the lease of the reservation ran; NULL: not.
+    # When it was released while the lease of the reservation was active; NULL: not.
     sa.Column('released', sa.Boolean),
     # Allocations of a reservation.
     sa.Index('allocations_reservation_idx', 'reservation_id'),
-    # What is promised in a time, for the calendar: all that is over is before it.
+    # The allocations of a period, for the calendar: those that have ended are before it.
     sa.Index('allocations_time_idx', 'end', 'start'),
 )
 

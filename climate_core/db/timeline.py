@@ -234,7 +234,7 @@ def _read_marker_row(
     mine = _select(*order, project_id=query.project_id).where(RESERVATIONS.c.id == query.marker)
     found = session.execute(mine).first()
     if found is None:
-        message = f'marker: there is no reservation {query.marker} to go on after.'
+        message = f'marker: there is no reservation {query.marker} to continue after.'
         raise exceptions.BadRequest(message, field='marker')
     values = zip(found, order, strict=True)
     return sa.tuple_(*(sa.literal(value, column.type) for value, column in values))
@@ -271,7 +271,7 @@ class EqualUnits(NamedTuple):
 
 
 class EqualAllocations(NamedTuple):
-    """Promises of equal units for the same time; the times are numbers.
+    """Allocations of equal units for the same time; the times are numbers.
 
     :param units: as in :class:`EqualUnits`, with the number of allocations
     :param unit_id: of the unit of which these are shares; None: each is all of a unit

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trusts that leases of one owner share: taken while they are live, then retired, then deleted.
+"""Trusts that leases of one owner share: used while live, then retired, then deleted.
 
 A trust has a row here from the transaction that writes its first lease on. No row counts its
-leases, and a create changes none but its own: any number of creates of one owner at once do not
-wait for each other, on a Galera cluster neither. Two that find no live trust each make one; the
-newest is taken from then on, and each is deleted when its own leases are over.
+leases, and a create changes only its own row: concurrent creates of one owner do not block each
+other, also on a Galera cluster. Two creates that find no live trust create one each; the newest is
+used from then on, and each is deleted when its own leases have ended.
 
 A lease needs its trust until it is TERMINATED. A trust that no lease needs is retained for
 :data:`RETAIN_SECONDS`, so that leases of one owner that follow one another share it as well; then
@@ -98,7 +98,7 @@ class TrustUse(NamedTuple):
 
 
 def insert(session: orm.Session, trust_id: str, scope: TrustScope) -> None:
-    """Write a new trust that others may take, with its first lease."""
+    """Write a new trust that other leases may share, with its first lease."""
     row = {
         'trust_id': trust_id,
         'digest': scope.digest,
@@ -220,7 +220,7 @@ def _is_needed(trust_id: Any) -> sa.ColumnElement[bool]:
 def find_used(session: orm.Session) -> set[str]:
     """Return the ids of all trusts that leases and feeds still have, or that leases share.
 
-    Of what leases share that is deleted which no lease needs, see ``sync.retired_trusts``.
+    Of what leases share that is deleted which no lease needs, see ``cleanup.find_retired_trusts``.
     """
     lease, feed = tables.LEASES.c.trust_id, tables.FEEDS.c.trust_id
     query = sa.union_all(
@@ -232,9 +232,9 @@ def find_used(session: orm.Session) -> set[str]:
 
 
 def note_stray(session: orm.Session, mine: Collection[str], seconds: float) -> list[str]:
-    """Note the trusts that no lease and no feed has, and forget the others.
+    """Record the trusts that no lease and no feed has, and remove the records of the others.
 
-    Keystone does not say how old a trust is, and a lease is written after its trust is made.
+    Keystone does not report the age of a trust, and a lease is written after its trust is created.
 
     :param mine: the ids of all trusts that are delegated to the service user
     :returns: the ids of those that were noted at least this number of seconds ago

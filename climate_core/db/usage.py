@@ -45,7 +45,7 @@ class ReservationUse:
     :param held_at: the start of its reserved time
     :param freed_at: None while it holds its resource
     :param ends_at: its planned end; None: nothing is planned, or the caller does not need it
-    :param lost_until: the end of the preemption of a reservation that was given up
+    :param lost_until: the end of the preemption of a reservation that was preempted
     """
 
     id: str
@@ -69,7 +69,7 @@ class ReservationUse:
         return Span(self.freed_at, self.lost_until).within(period)
 
     def counts(self, period: Span) -> bool:
-        """Tell whether it was reserved or preempted in the period."""
+        """Return whether it was reserved or preempted in the period."""
         return (self.reserved(period) or self.preempted(period)) is not None
 
     def planned(self, period: Span, now: datetime.datetime) -> Span | None:

@@ -91,16 +91,16 @@ class Metrics:
         self._first = collections.OrderedDict[str, tuple[int, datetime.datetime]]()
         self._claimed = self._histogram(
             'climate_event_claim_lateness_seconds',
-            'From the time an event wanted attention to its claim by this manager.',
+            'From the time an event was due to its claim by this manager.',
         )
         self._finished = self._histogram(
             'climate_event_finish_lateness_seconds',
             'From the time an event was due to the end of all work on it.',
         )
         self._retries = self._counter(
-            'climate_event_retries', 'Attempts at an event that failed and are made again.'
+            'climate_event_retries', 'Failed attempts at an event that are retried.'
         )
-        self._failures = self._counter('climate_event_failures', 'Events that failed for good.')
+        self._failures = self._counter('climate_event_failures', 'Events that failed permanently.')
         self._beaten = self._counter(
             'climate_claims_beaten', 'Events that another manager claimed first.'
         )
@@ -131,7 +131,7 @@ class Metrics:
             registry=self.registry,
         )
         prometheus_client.Info(
-            'climate_build', 'The release that runs.', registry=self.registry
+            'climate_build', 'The running release.', registry=self.registry
         ).info({'version': importlib.metadata.version('openstack-climate')})
         self.registry.register(_DatabaseCollector(database, overdue_seconds, database_seconds))
 
@@ -219,7 +219,7 @@ class _DatabaseCollector(CachedCollector[monitoring.Counts]):
         yield _gauge('climate_database_up', 'Whether the database answers.', counted is not None)
         if counted is None:
             return
-        yield _gauge('climate_events_due', 'Events that are due and not worked on.', counted.due)
+        yield _gauge('climate_events_due', 'Events that are due and not claimed.', counted.due)
         yield _gauge('climate_events_overdue', 'Overdue events.', counted.overdue)
         yield _gauge('climate_outbox_length', 'Notifications to send.', counted.outbox)
         yield _gauge('climate_webhook_queue_length', 'Webhook calls to make.', counted.deliveries)

@@ -102,7 +102,7 @@ class Publisher(Worker):
 
     name = 'publisher'
     expected_errors = (*DATABASE_ERRORS, messaging.MessagingException)
-    failure_message = 'Notifications cannot be sent now; they are kept'
+    failure_message = 'Notifications cannot be sent now; they stay in the outbox'
     # Single claims were half of a manager's work while many leases were created.
     spacing = 0.05
 

@@ -11,7 +11,8 @@ The hours that a resource counts as:
   leases can use it before.
 - It is used from the start of its resource until that is freed.
 - It is planned from now on until its end, while it is held or allocated.
-- What a preemptible lease gave up is preempted, and not reserved, until the lease has it again or
+- What a preemptible lease lost to preemption is preempted, and not reserved, until the lease has
+it again or
   its end.
 
 A resource whose amounts are not known counts as nothing.

@@ -36,7 +36,7 @@ ACTION = 'webhook.failed'
 _GONE = 410
 _UNREADABLE = (
     '[virtual:instance] secret_keys of climate.conf has no key that opens its URL: the operator '
-    'has to add it.'
+    'must add it.'
 )
 #: Seconds between the timeout of a call and the expiry of its claim, for the database.
 _CLAIM_MARGIN = 60.0
@@ -176,7 +176,7 @@ class WebhookSender(Worker):
         now = self._clock.now()
         left = (delivery.created_at + self._give_up - now).total_seconds()
         taker = f'The webhook of lease {delivery.lease_id}'
-        LOG.warning('%s does not take %s: %s', taker, delivery.event_type, reason)
+        LOG.warning('%s does not accept %s: %s', taker, delivery.event_type, reason)
         if left <= 0:
             self._database.write(_abandon, delivery, reason, now)
         else:
@@ -197,7 +197,7 @@ def _failure_reason(status: int) -> str | None:
 def _abandon(
     session: orm.Session, delivery: Delivery, reason: str, now: datetime.datetime
 ) -> None:
-    told = f'The webhook was not told {delivery.event_type}, after many attempts: {reason}'
+    told = f'Abandoned the notification {delivery.event_type} after many attempts: {reason}'
     if outbox.delete_delivery(session, delivery):
         entry = HistoryEntry(delivery.lease_id, now, ACTION, FAILED, told, None, None, {})
         store.add_history(session, entry)

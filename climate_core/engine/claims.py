@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hold the claims of this process and renew them.
+"""Store the claims of this process and renew them.
 
 A claim that is not renewed expires, and any manager resumes the event, also the same manager after
 a restart.

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Work on events in three stages: claim a group, call the plugins of each, finish a group.
 
-Read the resource, do the difference, record the outcome: each part may be done twice, by another
-manager too, without harm. Only the finish counts, and it is fenced by the claim's generation.
+Read the resource, apply the difference, record the outcome: each part may be done twice, by
+another manager too, without harm. Only the finish counts, and it is fenced by the claim's
+generation.
 
 Claims and finishes of events that come at the same time share a transaction: their leases are
 read, changed and notified of together, see :func:`climate_core.db.sql.deferred_writes`. The fence
@@ -286,7 +287,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         job.stage = JobStage.FINISH
 
     def _undo(self, job: EventJob) -> None:
-        """End the lease again, so that what was started late holds nothing."""
+        """End the lease again, so that a resource that was started late claims nothing."""
         lease = self._database.read(leases.find, job.due.lease_id)
         if lease is not None:
             self.allocations.end_superseded(lease)

@@ -260,8 +260,8 @@ def decide_retry(
     """Decide whether and when to retry after an expected failure.
 
     A start is retried until shortly before the end of the lease, with waits that grow shorter
-    again towards the end, unless the failure is permanent. What releases capacity is retried
-    forever; after a permanent failure rarely, since an operator may repair it.
+    again towards the end, unless the failure is permanent. Calls that release capacity are retried
+    without limit; after a permanent failure rarely, since an operator may repair it.
     """
     permanent = isinstance(exc, exceptions.Permanent)
     handler = events.get_handler(event.event_type)
@@ -287,7 +287,7 @@ def decide_blocked(
 ) -> transitions.Outcome | None:
     """Decide about a reservation that comes after others that are not done.
 
-    A resource that is woken shortly before the end of the lease would be ended as if it had been
+    A resource that is started shortly before the end of the lease would be ended as if it had been
     used.
 
     :param outcomes: of the others
@@ -301,7 +301,7 @@ def decide_blocked(
         return None
     failed = any(outcome.result is transitions.Result.FAILED for outcome in outcomes)
     return (
-        _fail_too_late('What it may use was not there.')
+        _fail_too_late('A resource that it may use is missing.')
         if failed and _is_too_late(lease, now)
         else None
     )

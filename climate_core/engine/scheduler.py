@@ -2,8 +2,8 @@
 """Sleep until an event is due, and hand all due events to threads, with bounded concurrency.
 
 One indexed query returns what is due and when to wake up next; a write of something that is due
-earlier nudges the scheduler. What is due and has no place yet is stored: when other events are
-done, the next of it start without a query. A service has only a share of the places, see
+earlier nudges the scheduler. Due events without a free thread are cached: when other events are
+done, the next ones start without a query. A service has only a share of the places, see
 :mod:`climate_core.engine.bulkhead`: an event that would call a service without a free place waits,
 and other events overtake it.
 

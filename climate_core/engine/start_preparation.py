@@ -61,7 +61,7 @@ class StartPreparation(Worker):
     other managers have written something; :meth:`expect` adds the leases of this manager.
 
     :param cloud: caches the tokens
-    :param types: the types of resources that are woken with the rights of the owner
+    :param types: the types of resources that are started with the rights of the owner
     :param seconds: how long before the start this happens
     :param idle_seconds: how long the managers do not notify each other of later events
     """
@@ -69,7 +69,7 @@ class StartPreparation(Worker):
     name = 'preparation'
     # An unexpected error must not end the manager.
     expected_errors = (Exception,)
-    failure_message = 'Some leases are not prepared for their starts; they start all the same'
+    failure_message = 'Could not prepare some leases for their starts; they start without it'
     spacing = 0.1
 
     def __init__(

@@ -154,7 +154,7 @@ def _change_plain_fields(
             )
     if new.get('priority', lease.priority) != lease.priority and lease.status != _L.WAITING:
         raise exceptions.InvalidState(
-            f'The lease is {lease.status}: only one that waits can have another priority.',
+            f'The lease is {lease.status}: the priority can be changed only while it is WAITING.',
             field='priority',
         )
     return dataclasses.replace(lease, **new)

@@ -176,7 +176,7 @@ def _reservation(before: Reservation | None, after: Reservation) -> Iterator[tup
 def _differences(before: Any, after: Any, fields: Sequence[str]) -> Iterator[tuple[str, Any]]:
     for field in fields:
         old, new = _serialize_field(before, field), _serialize_field(after, field)
-        # Of a webhook only the origin is stored: a new path or secret looks as before.
+        # Of a webhook only the origin is stored: a new path or secret is shown as before.
         secret = field == 'webhook' and before is not None and before.webhook != after.webhook
         if old != new or secret:
             yield field, _narrowed(old, new) if field == 'params' else [old, new]

@@ -34,7 +34,7 @@ UNMADE: Final = 'new:'
 SPECIFICATIONS: Final = ('server', 'volume')
 #: The parameter of a reservation with its group; never shown.
 GROUP: Final = '_group'
-#: The parameter of a reservation with the amounts that it holds when it is granted; never shown.
+#: The parameter of a reservation with the amounts that it claims when it is granted; never shown.
 HOLDS: Final = '_holds'
 #: The parameter of a server with what it requires of its host; never shown.
 NEEDS: Final = '_needs'
@@ -100,14 +100,14 @@ class Reservation:
 
     :param params: what its plugin stores and the API shows; JSON types only
     :param missing_resources: whether its resource was deleted outside of the lease
-    :param amounts: what it holds, by unit: ``servers``, ``vcpus``, ``memory_mb``, ``disk_gb`` and
+    :param amounts: what it claims, by unit: ``servers``, ``vcpus``, ``memory_mb``, ``disk_gb`` and
         the units of other plugins
     :param woken_at: when its resource was started
     :param freed_at: when its resource was freed
     :param parent_id: the id of the resource of the same lease that its resource is a part of
     :param progress: what its plugin stores between two calls; JSON types, never shown
     :param unit_kind: the kind of units that the calendar allocates; None: the service of the
-        resource holds it
+        resource claims it
     :param allocations: its allocations, in a stable order
     :param released: the allocations that it lost while its lease was active, as a failed host
     :param given_up: whether it is what its lease had until it was preempted
@@ -141,7 +141,7 @@ class Reservation:
 
     @property
     def live(self) -> bool:
-        """Return whether it holds its resource."""
+        """Return whether its resource is claimed, and not freed yet."""
         return self.status in states.LIVE
 
     @property
@@ -205,7 +205,7 @@ class Lease:
     """The contract between a project and the cloud.
 
     :param before_end_date: when ``before_end_lease`` is due; None: never
-    :param degraded: whether a resource is missing while the others are active
+    :param degraded: whether a resource is missing while other resources are active
     :param generation: counts the changes; an update may name the generation that it is based on
     :param start_policy: ``auto``, or ``manual`` if its user starts it
     :param before_start: the seconds before the start at which ``before_start_lease`` is due
@@ -250,7 +250,7 @@ class Lease:
 
     @property
     def live(self) -> tuple[Reservation, ...]:
-        """Return the reservations that hold their resource."""
+        """Return the reservations whose resource is claimed, and not freed yet."""
         return tuple(r for r in self.reservations if r.live)
 
     @property
@@ -269,7 +269,7 @@ class Lease:
         """Return the ends of reservations that end before the lease, by their ids."""
         ends = [e for e in self.events_of(END_RESERVATION) if e.open]
         if not ends:
-            # As nearly all leases: a list asks each of its leases.
+            # As of nearly all leases: a list reads it of each lease.
             return {}
         staying = {r.id for r in self.live if r.status != states.ReservationStatus.DELETING}
         return {e.reservation_id: e.time for e in ends if e.reservation_id in staying}
@@ -296,7 +296,7 @@ class Lease:
 
     @property
     def is_being_preempted(self) -> bool:
-        """Return whether its preemption has begun."""
+        """Return whether its preemption has started."""
         return any(e.open and e.generation for e in self.events_of(PREEMPT))
 
     def event(self, event_type: str) -> Event | None:
@@ -319,7 +319,7 @@ class Lease:
         raise reservation_not_found(self.id, reservation_id)
 
     def has_started(self, now: datetime) -> bool:
-        """Tell whether the lease has started, or its start is due."""
+        """Return whether the lease has started, or its start is due."""
         if self.status not in states.MAY_BE_BEFORE_START:
             return True
         return self.event(START) is not None and now >= self.start_date
@@ -365,7 +365,7 @@ def reservation_not_found(lease_id: str, reservation_id: str) -> exceptions.Rese
 def order_joining(
     present: Sequence[Reservation], joining: Iterable[Reservation]
 ) -> tuple[Reservation, ...]:
-    """Return reservations that join others, with increasing times of creation.
+    """Return reservations that join a lease, with increasing times of creation.
 
     Reservations are sorted by that time when they are read.
     """

@@ -59,7 +59,7 @@ def prefix_field(field: str) -> Iterator[None]:
         if field and exc.field is not None:
             whole, part = f'{field}.{exc.field}', f'{exc.field}: '
             if exc.message.startswith(part):
-                # The sentence begins with the field of the response.
+                # The sentence starts with the field of the response.
                 exc.args = (f'{whole}: {exc.message.removeprefix(part)}', *exc.args[1:])
             exc.field = whole
         raise
@@ -67,7 +67,7 @@ def prefix_field(field: str) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeaseRequest:
-    """A lease that a user asks for.
+    """A lease that a user requests.
 
     Fields that the request leaves out are None.
 
@@ -257,15 +257,15 @@ _OPTIONAL: Final = (
 _FIELDS_OF_KINDS: Final[Mapping[str, tuple[str, str]]] = {
     'max_retries': (
         states.LeaseKind.RETRY,
-        'It is for the kind retry: leases of other kinds are not tried again.',
+        'It is for the kind retry: leases of other kinds are not retried.',
     ),
     'priority': (
         states.LeaseKind.RETRY,
-        'It is for the kind retry: leases of other kinds do not wait.',
+        'It is for the kind retry: leases of other kinds are not queued.',
     ),
     'best_effort_timeout': (
         states.LeaseKind.BEST_EFFORT,
-        'It is for the kind best_effort: for other kinds no hosts are emptied.',
+        'It is for the kind best_effort: for other kinds no hosts are drained.',
     ),
 }
 

@@ -17,11 +17,11 @@ _L = states.LeaseStatus
 _R = states.ReservationStatus
 _E = states.EventStatus
 
-#: What a user learns when no host is missing any more.
-HOSTS_COMPLETE: Final = 'All of its hosts are there again.'
+#: The reason when no host is missing any more.
+HOSTS_COMPLETE: Final = 'All of its hosts are available again.'
 #: The maximum delay of notifications about members of a stack after the lease freed the stack.
 _MAX_PART_DELAY = timedelta(hours=1)
-_BY_STACK = 'It was deleted, by its stack or by hand.'
+_BY_STACK = 'It was deleted, by its stack or by a user.'
 _ENDED = (_R.DELETING, _R.DELETED)
 
 
@@ -43,12 +43,13 @@ def add_reservations(
         return Change(lease)
     if lease.status in states.ENDING:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} is {lease.status}: nothing can be added to it. Make another lease.'
+            f'Lease {lease.id} is {lease.status}: nothing can be added to it. Create another '
+            'lease.'
         )
     if lease.status in states.UNGRANTED:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} waits until there is enough for it: nothing can be added to it '
-            'before. Make another lease.'
+            f'Lease {lease.id} is queued until capacity is sufficient: nothing can be added to '
+            'it before. Create another lease.'
         )
     transitions.check_changeable(lease)
     joining = model.order_joining(lease.reservations, reservations)
@@ -68,7 +69,7 @@ def change_reservation(
 
     :param params: the params that change; the plugin allows it
     :raises climate_core.exceptions.ReservationNotFound: the lease does not have it
-    :raises climate_core.exceptions.InvalidState: its end has begun
+    :raises climate_core.exceptions.InvalidState: its end has started
     """
     reservation = lease.get_reservation(reservation_id)
     new = {**reservation.params, **params}
@@ -76,7 +77,7 @@ def change_reservation(
         return Change(lease)
     if lease.status in states.ENDING or reservation.status in _ENDED:
         raise exceptions.InvalidState(
-            f'The end of reservation {reservation_id} has begun: it can only be changed before.'
+            f'The end of reservation {reservation_id} has started: it can only be changed before.'
         )
     transitions.check_changeable(lease)
     changed = dataclasses.replace(reservation, params=new, updated_at=now)
@@ -97,7 +98,7 @@ def remove_reservation(lease: Lease, reservation_id: str, now: datetime) -> Chan
         raise model.reservation_not_found(lease.id, reservation_id)
     if lease.status in states.ENDING:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} is {lease.status}: all that it holds is being freed.'
+            f'Lease {lease.id} is {lease.status}: its resources are being freed.'
         )
     if reservation.status == _R.DELETING:
         return Change(lease)
@@ -109,7 +110,7 @@ def remove_reservation(lease: Lease, reservation_id: str, now: datetime) -> Chan
     after = after.with_events(_end_reservation_now(lease, reservation, now))
     if lease.status == _L.WAITING:
         after = queue.retry_now(after, now)
-    reason = 'It is taken out of the lease.'
+    reason = 'It is removed from the lease.'
     after = preparation.cancel_preparations(after, [reservation], reason, now)
     start = lease.event(model.START)
     has_started = lease.status != _L.PENDING and lease.has_started(now)
@@ -184,7 +185,7 @@ def _with_rest(before: Lease, after: Lease, leaving: Collection[str], now: datet
 
 
 def _is_part(lease: Lease, reservation: Reservation, now: datetime) -> bool:
-    """Tell whether a resource is a part of another one that is held or was freed recently."""
+    """Return whether a resource is a part of another one that is claimed or was freed recently."""
     parent_id = reservation.parent_id
     return any(
         r.live or (r.freed_at and not r.missing_resources and now - r.freed_at < _MAX_PART_DELAY)

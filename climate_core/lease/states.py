@@ -52,15 +52,15 @@ class StartPolicy(enum.StrEnum):
 
 
 class LeaseKind(enum.StrEnum):
-    """The kind of a lease: when it holds its resources, and what it does without capacity."""
+    """The kind of a lease: when its resources are claimed, and what follows without capacity."""
 
-    #: The resources are held, or allocated, at the request; otherwise the request fails.
+    #: The resources are claimed, or allocated, at the request; otherwise the request fails.
     IMMEDIATE = 'immediate'
     #: The calendar allocates the resources for its time; otherwise the request fails.
     SCHEDULED = 'scheduled'
     #: It is queued until there is capacity, and retried periodically.
     RETRY = 'retry'
-    #: Hosts are drained for it, if enough hosts can be drained.
+    #: Hosts are drained for it, if a sufficient number of hosts can be drained.
     BEST_EFFORT = 'best_effort'
 
 
@@ -132,7 +132,7 @@ RESERVATION: Sequence[Move] = (
 EVENT: Sequence[Move] = (
     Move(_E.UNDONE, _E.IN_PROGRESS, 'due and claimed'),
     Move(_E.IN_PROGRESS, _E.IN_PROGRESS, 'claim expired and taken over'),
-    Move(_E.IN_PROGRESS, _E.UNDONE, 'poll again later'),
+    Move(_E.IN_PROGRESS, _E.UNDONE, 'polled again later'),
     Move(_E.IN_PROGRESS, _E.DONE, 'done'),
     Move(_E.IN_PROGRESS, _E.ERROR, 'permanent failure'),
     Move(_E.UNDONE, _E.DONE, 'not needed any more'),
@@ -146,10 +146,10 @@ ENDING = frozenset({_L.TERMINATING, _L.TERMINATED, _L.DELETING})
 #: A lease in one of these may not have started.
 MAY_BE_BEFORE_START = frozenset({_L.WAITING, _L.IN_PROGRESS, _L.PENDING, _L.ERROR, _L.TIMEDOUT})
 
-#: A lease in one of these waits for its grant and holds no resources.
+#: A lease in one of these is not granted yet, and claims no resources.
 UNGRANTED = frozenset({_L.WAITING, _L.IN_PROGRESS})
 
-#: A reservation in one of these holds its resource.
+#: The resource of a reservation in one of these is claimed, and not freed yet.
 LIVE = frozenset({_R.PENDING, _R.ACTIVE, _R.ERROR, _R.DELETING})
 
 #: An event in one of these still has something to do.
@@ -157,7 +157,7 @@ OPEN = frozenset({_E.UNDONE, _E.IN_PROGRESS})
 
 
 def is_allowed(table: Sequence[Move], source: str, target: str) -> bool:
-    """Tell whether the table has a move; a state may always stay."""
+    """Return whether the table has a move; a state may always stay."""
     return source == target or any(m.source == source and m.target == target for m in table)
 
 

@@ -56,7 +56,7 @@ class Outcome:
     """The outcome of a call for one reservation, or for the whole event.
 
     :param seconds: the delay of the next call, for WAIT and RETRY
-    :param reason: a sentence for the user, for RETRY and FAILED, and for a WAIT that takes long
+    :param reason: a sentence for the user, for RETRY and FAILED, and for a long WAIT
     :param progress: what the plugin stores until the next call; None leaves it as it is. DONE
         and FAILED remove it, except for the progress that DONE itself has
     :param resource_id: the id of the resource, if the call created it
@@ -173,18 +173,17 @@ def check_changeable(lease: Lease) -> None:
     if lease.preempted_at is not None:
         time = dates.sentence(lease.preempted_at)
         raise exceptions.InvalidState(
-            f'Lease {lease.id} gives up what it has on {time}, since another lease needs it: '
-            'until then only its name can be changed.'
+            f'Lease {lease.id} is preempted on {time}: until then only its name can be changed.'
         )
     if lease.never_granted:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} waited as long as it may and has nothing: only its name can be '
-            'changed. Make another lease.'
+            f'Lease {lease.id} was never granted: only its name can be changed. Create another '
+            'lease.'
         )
     if lease.status == _L.IN_PROGRESS:
         raise exceptions.InvalidState(
-            f'Hosts are being emptied for lease {lease.id}: until then only its name can be '
-            'changed. To ask for something else, end it and make another lease.'
+            f'Hosts are being drained for lease {lease.id}: until then only its name can be '
+            'changed. To request something else, end it and create another lease.'
         )
 
 
@@ -206,7 +205,7 @@ def summarize_errors(reservations: Iterable[Reservation]) -> str:
 
 
 def _label(reservation: Reservation) -> str:
-    """Name a reservation; what the calendar allocates has no id of its own."""
+    """Name a reservation; what the calendar allocates has no separate id."""
     shown = resource_types.api_name(reservation.resource_type)
     if reservation.unit_kind is not None:
         return f'{shown} {reservation.id}'
@@ -214,7 +213,7 @@ def _label(reservation: Reservation) -> str:
 
 
 def user_start_reason(lease: Lease) -> str | None:
-    """Return the reason of a lease that waits for its user to start it, if it does."""
+    """Return the reason of a lease that its user must start, if its start date has passed."""
     is_ready = any(e.status == _E.DONE for e in lease.events_of(model.READY))
     return WAITS_FOR_USER if is_ready and lease.status == _L.PENDING else None
 
@@ -392,7 +391,7 @@ class EventHandler(abc.ABC):
         return self.plugin_methods[0]
 
     def retries_forever(self, lease: Lease, event: Event) -> bool:
-        """Tell whether it is retried even after a permanent failure, because it frees capacity."""
+        """Return whether it is retried even after a permanent failure: it frees capacity."""
         return False
 
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
@@ -418,7 +417,7 @@ def get_handler(event_type: str) -> EventHandler:
 
 
 def is_user_event(event_type: str) -> bool:
-    """Tell whether users named a type of event."""
+    """Return whether users named a type of event."""
     return get_handler(event_type).event_type == USER_EVENT
 
 
@@ -437,7 +436,7 @@ def terminate_lease(lease: Lease, now: datetime, reason: str | None) -> Lease:
         status_reason=reason,
         deleted_at=now if deleting else lease.deleted_at,
     )
-    after = cancel_by_stage(after, EndStage.TERMINATED, 'The lease is over.', now)
+    after = cancel_by_stage(after, EndStage.TERMINATED, 'The lease has ended.', now)
     for handler in _HANDLERS.values():
         after = handler.after_termination(after, now)
     return after

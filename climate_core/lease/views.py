@@ -73,7 +73,7 @@ class ReservationSummary(NamedTuple):
 
     @property
     def live(self) -> bool:
-        """Return whether it holds its resource."""
+        """Return whether its resource is claimed, and not freed yet."""
         return self.status in states.LIVE
 
 
@@ -168,7 +168,7 @@ def visible_params(one: model.Reservation | ReservationSummary) -> dict[str, Any
 def _allocation_fields(
     one: model.Reservation | ReservationSummary,
 ) -> Mapping[str, Any]:
-    """Return the allocations of a reservation, by the names that users know."""
+    """Return the allocations of a reservation, by the names that the API shows."""
     for package in packages.list_packages() if one.unit_kind is not None else ():
         if one.unit_kind in package.unit_kinds:
             return package.view_allocations(one)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operations on leases that users ask for: build, quota, provision, persist, and dry run."""
+"""Operations on leases that users request: build, quota, provision, persist, and dry run."""

@@ -139,8 +139,8 @@ def check_count(demands: Sequence[Demand]) -> None:
     if len(demands) > limits.CALENDAR_RESERVATIONS:
         raise exceptions.BadRequest(
             f'reservations: must have {limits.CALENDAR_RESERVATIONS} of hosts and capacity at '
-            f'most in one request, not {len(demands)}. Ask for more in each, or add the rest '
-            'later.',
+            f'most in one request, not {len(demands)}. Use a higher count in each, or add the '
+            'rest later.',
             field='reservations',
         )
 

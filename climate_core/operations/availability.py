@@ -178,8 +178,8 @@ def find_windows(
     for item in items:
         if item.reservation.unit_kind is None:
             raise exceptions.BadRequest(
-                f'{item.field}.resource_type: of {item.reservation.resource_type} no calendar is '
-                'kept; whether it can be reserved shows when it is.',
+                f'{item.field}.resource_type: {item.reservation.resource_type} has no calendar; '
+                'its capacity is checked when it is reserved.',
                 field=f'{item.field}.resource_type',
             )
     fields = {item.reservation.id: item.field for item in items}
@@ -232,8 +232,8 @@ def _read_servers(
     for number, each in enumerate(wanted):
         if 'server' not in each:
             raise exceptions.BadRequest(
-                f'reservations[{number}]: the calendar guarantees it, and servers are only '
-                'expected to find room. Ask for the two one after the other.',
+                f'reservations[{number}]: the calendar guarantees its windows, but the '
+                'windows of servers are only forecast. Send one request for each.',
                 field=f'reservations[{number}]',
             )
     servers = {f'reservations[{n}].server': each['server'] for n, each in enumerate(wanted)}

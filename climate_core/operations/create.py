@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create a lease, or add reservations to one: read, reserve, admit, provision, write.
 
-A create reads the request, has plugins claim what it asks for, checks limits, calendar and
+A create reads the request, has plugins claim what it requests, checks limits, calendar and
 forecast, creates the trust of the owner and the requested resources, and writes all of that in one
 transaction or nothing. Equal requests give one lease, see
 :mod:`climate_core.operations.idempotency`. A dry run takes the same steps up to the check, with an
@@ -58,11 +58,11 @@ _MAYBE_WRITTEN: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *
 #: Maximum number of trusts of the owner to try; a new trust cannot be retired before its lease.
 _TRUST_ATTEMPTS = 3
 
-#: Maximum number of leases of one transaction: the others of the project wait for its commit.
+#: Maximum number of leases of one transaction: other leases of the project wait for its commit.
 MAX_GROUP_SIZE: Final = 32
 
-#: The reason of a lease that waits although there is capacity for it.
-_BEHIND = 'Leases that have waited for longer, or have a higher priority, come first.'
+#: The reason of a lease that is queued although there is capacity for it.
+_BEHIND = 'Leases that were queued earlier, or have a higher priority, come first.'
 
 
 class WriteResult(NamedTuple):
@@ -109,7 +109,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         self.host_evacuation = host_evacuation
         self.owner_trusts = owner_trusts
         self.provisioner = Provisioner(services.database, services.plugins, owner_trusts)
-        #: Wakes the engines for a lease that was created, joined or found, in a manager.
+        #: Notifies the engines for a lease that was created, joined or found, in a manager.
         self.wakeups: Wakeups | None = None
 
     @idempotency.retry_if_lease_appeared
@@ -333,7 +333,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
     def _admit(self, context: RequestContext, draft: Draft) -> Draft:
         """Check the calendar and the forecast; return the draft, perhaps of a queued lease.
 
-        A lease that may wait is also queued while there is capacity for it, if others are queued.
+        A lease that may be queued is also queued if capacity is sufficient but leases are queued.
         """
         services = self.services
         try:
@@ -371,7 +371,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         except exceptions.NotEnough as exc:
             if draft.before is None and best_effort:
                 hosts = self.host_evacuation.choose_hosts(draft, exc)
-                reason = f'{words.counted(len(hosts), "shared host")} must be emptied for it.'
+                reason = f'{words.counted(len(hosts), "shared host")} must be drained for it.'
                 return dataclasses.replace(draft, wait_reason=reason, hosts_to_evacuate=hosts)
             choice = self.preemption.find(draft)
             if choice is None:
@@ -387,12 +387,12 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             except db_trusts.TrustRetired:
                 self.provisioner.replace_trust(context, writing.done)
         raise exceptions.ServiceUnavailable(
-            'The trust of the owner was retired while the lease was written, several times: try '
+            'The trust of the owner was retired several times while the lease was saved: try '
             'again.'
         )
 
     def _commit_or_queue(self, writing: DraftWrite) -> model.Lease:
-        """Persist a draft; if its capacity is lost by now it waits or preempts, if it may."""
+        """Persist a draft; if its capacity is lost by now it is queued or preempts, if allowed."""
         draft = writing.draft
         try:
             return self._run_transaction(writing)
@@ -501,8 +501,8 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         keys = plugin.request_keys(present.lease_id, item.values)
         if set(keys).isdisjoint(plugin.reservation_keys(present)):
             raise exceptions.NameTaken(
-                f'{present.resource_type} {present.resource_id} of this name could not be held '
-                'and is being given back; the name is free when that is done.',
+                f'{present.resource_type} {present.resource_id} of this name could not be '
+                'reserved and is being released; retry when it is deleted.',
                 field='name',
             )
         if isinstance(plugin, Specified):

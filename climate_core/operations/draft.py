@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The draft of what a request adds, and its items: what the plugins can reserve.
 
-Nothing is written.
+Check that the kind of the lease allows its items. Nothing is written.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from climate_core.plugins.base import ResourcePlugin, Specified
 class Item(NamedTuple):
     """A reservation that a request adds.
 
-    :param values: the part of the request that asks for it
+    :param values: the part of the request that requests it
     :param field: where that stands, as ``reservations[2]``; empty if it is the whole request
     """
 
@@ -196,7 +196,7 @@ class _HeldReservations:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reserver:
-    """Make the reservations of a request, or find them in the present lease.
+    """Create the reservations of a request, or find them in the present lease.
 
     :param conf: with the section ``[limits]``
     :param is_now: what is created for the lease is created with it
@@ -216,7 +216,7 @@ class Reserver:
         errors: ErrorCollector = RAISE_FIRST,
         field: str = 'reservations',
     ) -> tuple[tuple[Item, ...], tuple[model.Reservation, ...]]:
-        """Ask the plugins for the reservations of a request.
+        """Request the reservations from the plugins.
 
         :param listed: the parts of the request
         :param field: the field with the parts; empty if one reservation is the whole request
@@ -250,7 +250,7 @@ class Reserver:
             with errors.collected():
                 with prefix_field(where):
                     if provisioned_plugin.MADE_FOR in values:
-                        # It joins alone, as a service asks for it.
+                        # It joins alone, as a service requests it.
                         provisioned_plugin.check_made_for(
                             self.context, None if where else self.present
                         )
@@ -351,7 +351,7 @@ def _named(values: Mapping[str, Any]) -> str:
 def find_held(
     held: Mapping[model.ResourceKey, model.Reservation], what: model.ResourceKey
 ) -> model.Reservation | None:
-    """Return the reservation of a held resource.
+    """Return the reservation of a claimed resource.
 
     :raises climate_core.exceptions.ResourceReserved: it is being removed
     """
@@ -362,8 +362,8 @@ def find_held(
 def _check_staying(found: model.Reservation) -> model.Reservation:
     if found.status == states.ReservationStatus.DELETING:
         raise exceptions.ResourceReserved(
-            f'{found.resource_type} {found.resource_id} is being taken out of this lease; it is '
-            'free when that is done.',
+            f'{found.resource_type} {found.resource_id} is being removed from this lease; retry '
+            'when it is removed.',
             field='resource_id',
         )
     return found
@@ -371,7 +371,7 @@ def _check_staying(found: model.Reservation) -> model.Reservation:
 
 # The kinds of leases: which resources a lease of each kind may have.
 
-#: Kinds of leases that hold nothing until the calendar allocates it, or it is created.
+#: Kinds of leases that claim nothing until the calendar allocates it, or it is created.
 _CALENDAR_KINDS: Final = frozenset({LeaseKind.SCHEDULED, LeaseKind.RETRY, LeaseKind.BEST_EFFORT})
 
 
@@ -410,7 +410,7 @@ def choose_kind(kind: str | None, items: Sequence[Item]) -> str:
     types = [each.reservation.resource_type for each in items]
     if kind == LeaseKind.BEST_EFFORT and not may_be_best_effort(types):
         raise exceptions.BadRequest(
-            'A lease of the kind best_effort must ask for hosts, in one reservation, and for '
+            'A lease of the kind best_effort must request hosts, in one reservation, and '
             'nothing else.',
             field='kind',
         )
@@ -418,16 +418,16 @@ def choose_kind(kind: str | None, items: Sequence[Item]) -> str:
         retry = kind == LeaseKind.RETRY
         may_be_made = 'servers or volumes' if retry else 'servers, volumes or stacks'
         raise exceptions.BadRequest(
-            f'A lease of the kind {kind} must ask for hosts, capacity, floating IPs or '
-            f'networks, or for {may_be_made} that are made for it.',
+            f'A lease of the kind {kind} must request hosts, capacity, floating IPs or '
+            f'networks, or {may_be_made} that are created for it.',
             field='kind',
         )
     if held:
         _reject_held(held[0], kind)
     if made and kind == LeaseKind.RETRY and len(made) < len(items):
         raise exceptions.BadRequest(
-            f'{made[0].field}: what is made for a lease can be in one of the kind immediate or '
-            'scheduled, or retry if all of it is made.',
+            f'{made[0].field}: a resource created for a lease needs the kind immediate or '
+            'scheduled, or retry if all resources are created for the lease.',
             field='kind',
         )
     return kind
@@ -436,7 +436,7 @@ def choose_kind(kind: str | None, items: Sequence[Item]) -> str:
 def fit_items(kind: str, items: Sequence[Item]) -> tuple[Item, ...]:
     """Return items without the params that a lease of a kind does not have.
 
-    In a scheduled lease a stack is neither held now nor created at the start.
+    In a scheduled lease a stack is neither claimed now nor created at the start.
     """
     if kind != LeaseKind.SCHEDULED:
         return tuple(items)
@@ -455,7 +455,7 @@ def _check_stacks(stacks: Sequence[Item]) -> None:
             field = f'{each.field}.hold'
             raise exceptions.BadRequest(
                 f'{field}: must be left out in a lease of the kind {LeaseKind.SCHEDULED}: the '
-                'stack is made shortly before the start.',
+                'stack is created shortly before the start.',
                 field=field,
             )
 
@@ -467,13 +467,13 @@ def _reject_held(item: Item, kind: str) -> NoReturn:
     """
     if item.reservation.parts is not None:
         raise exceptions.BadRequest(
-            f'{item.field}: a stack that is made from a template can be in a lease of the kind '
+            f'{item.field}: a stack that is created from a template can be in a lease of the kind '
             f'immediate or scheduled, not {kind}.',
             field='kind',
         )
     shown = resource_types.api_name(item.reservation.resource_type)
     raise exceptions.BadRequest(
-        f'{item.field} ({shown}) is held already or not at all, so the kind must be immediate; '
+        f'{item.field} ({shown}) is not allocated by the calendar, so the kind must be immediate; '
         f'{kind} is for hosts, capacity, floating IPs and networks.',
         field='kind',
     )

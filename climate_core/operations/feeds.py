@@ -2,10 +2,10 @@
 """Create, check and delete feeds of leases.
 
 A feed is read without a token of Keystone, perhaps for years, so it must not outlive the rights of
-its user. It has a trust of its own from that user, of the role ``reader`` alone where they have
-it, and Keystone is asked for the roles of that trust each time that the feed is read: it refuses
-once the user is disabled or deleted, or has lost the role in the project. The policy then judges
-these roles as those of any request.
+its user. It has a dedicated trust from that user, of the role ``reader`` alone if the user has it.
+Climate requests the roles of that trust from Keystone at each read; Keystone rejects it when the
+user is disabled or deleted, or has lost the role in the project. The policy is enforced on these
+roles as on those of any request.
 """
 
 import dataclasses
@@ -28,7 +28,7 @@ LOG = log.getLogger(__name__)
 
 @dataclasses.dataclass
 class FeedOperations:
-    """Do what users request of feeds."""
+    """The operations of users on feeds."""
 
     conf: cfg.ConfigOpts
     database: Database
@@ -99,4 +99,4 @@ class FeedOperations:
         try:
             self.trusts.delete(trust_id)
         except errors.EXPECTED as exc:
-            LOG.warning('The trust %s, which no feed has, is left: %s', trust_id, exc)
+            LOG.warning('Could not delete the trust %s, which no feed has: %s', trust_id, exc)

@@ -223,7 +223,7 @@ def check_same_lease(request: LeaseRequest, present: model.Lease, project_id: st
     own = present.project_id == project_id and present.deleted_at is None
     if not own or not is_same_lease(request, present):
         raise exceptions.LeaseConflict(
-            f'id: {present.id} is taken by a different lease. Choose another one, or none.',
+            f'id: {present.id} is taken by a different lease. Choose another id, or omit it.',
             field='id',
         )
     if not request.may_join:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operations on leases, and how they are put together.
+"""The operations on leases, assembled from their parts.
 
-Each change is one transaction that reads the lease with a lock and writes all or nothing. All
+Each change is one transaction that reads the lease with a lock and commits all or nothing. All
 values are JSON types. Dates are the strings of the request, so that "now" is the time of the
 database, see :func:`climate_common.dates.parse`.
 
@@ -129,14 +129,14 @@ class LeaseOperations:
     def delete_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
-        """Delete a lease: immediately if it holds nothing, otherwise when all of that is freed."""
+        """Delete a lease: immediately if it claims nothing, otherwise when that is freed."""
         self._change(context, 'lease.delete', lease_id, generation)
 
     @remote(writes=True)
     def start_lease(
         self, context: RequestContext, lease_id: str, generation: int | None = None
     ) -> None:
-        """Start a lease that waits for its user; InvalidState if it does not, or not yet."""
+        """Start a lease with start_policy manual; InvalidState if it cannot be started now."""
         self._change(context, 'lease.start', lease_id, generation)
 
     @remote(writes=True)

@@ -56,7 +56,7 @@ _FREEING_ACTIONS: Final = frozenset({'delete', 'shelve', 'create_image'})
 def read_demand(
     pool: PoolCapacity, name: str, wanted: Reservation | forecast_reads.PlannedResource
 ) -> RunningServer:
-    """Return the demand of a reservation, also of a queued lease, which holds nothing.
+    """Return the demand of a reservation, also of a queued lease, which claims nothing.
 
     :param name: its id in the forecast
     """
@@ -83,8 +83,8 @@ def list_demands(
     unknown = next((each[model.UNKNOWN] for each in inside if model.UNKNOWN in each), None)
     if unknown is not None:
         raise exceptions.BadRequest(
-            f'The {unknown} is known only when the stack is made, so capacity cannot be '
-            'checked before: write it into the template or its parameters, or ask for a lease '
+            f'The {unknown} is known only when the stack is created, so capacity cannot be '
+            'checked before: write it into the template or its parameters, or request a lease '
             'of the kind immediate.',
             field='template',
         )
@@ -94,7 +94,7 @@ def list_demands(
 def read_future_demands(
     database: Database, resource_type: str, pool: PoolCapacity
 ) -> dict[str, FutureDemand]:
-    """Return the demands of resources to be created or woken again, by the ids of their leases."""
+    """Return the demands of resources to be created or restarted, by the ids of their leases."""
     found = {}
     for lease_id, wanted in database.read(forecast_reads.read_planned, resource_type).items():
         servers = []
@@ -243,7 +243,7 @@ def check_servers(
         message = f'{field}: {exc}'
         if later is None:
             raise exceptions.NotEnough(message, field) from exc
-        message += f' It would do from {dates.sentence(later)} on.'
+        message += f' Capacity is expected from {dates.sentence(later)} on.'
         raise exceptions.NotEnough(message, field, dates.serialize(later)) from exc
 
 

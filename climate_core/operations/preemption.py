@@ -5,7 +5,7 @@ Leases of hosts and capacity are found in the calendar. They lose their allocati
 transaction that writes the other lease: it searches what they release, guarded by the generations
 of the units. Leases that have not started release it immediately. Active leases have a notice
 first, and the other lease starts after it. Leases of servers are found with the forecast, see
-:mod:`climate_core.operations.server_preemption`; the other lease waits until their servers are
+:mod:`climate_core.operations.server_preemption`; the other lease is queued until their servers are
 shelved.
 """
 
@@ -34,9 +34,7 @@ from climate_core.plugins import base
 LOG = log.getLogger(__name__)
 
 _CAUSE: Final = Cause('lease.preempt')
-_HAS_STARTED: Final = (
-    'A preemptible lease has just begun to use what would have been free. Try again.'
-)
+_HAS_STARTED: Final = 'A preemptible lease has just started and uses the capacity. Try again.'
 _NO_TIME: Final = datetime.timedelta()
 _KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
 
@@ -70,7 +68,7 @@ class Preemption:
             field = (held[0].field if held else '') or 'preemptible'
             message = (
                 f'{field}: a preemptible lease must have hosts or capacity, or servers, and '
-                'nothing that cannot be given up.'
+                'nothing that cannot be preempted.'
             )
             errors.add(exceptions.BadRequest(message, field=field))
 

@@ -115,7 +115,9 @@ class OwnerTrusts:
             self._trusts.delete(trust.id)
         except _TRUST_ERRORS:
             LOG.warning(
-                'The trust %s of a lease that was not created stays', trust.id, exc_info=True
+                'Could not delete the trust %s of a lease that was not created',
+                trust.id,
+                exc_info=True,
             )
 
     def release(self, lease: model.Lease) -> None:
@@ -126,7 +128,7 @@ class OwnerTrusts:
         database cluster lags behind and neither finds that, reconciliation deletes the trust.
 
         Such a node may not report either that a trust is shared. So a trust that seems not to be
-        shared is written first, as retired: that fails if another lease may have it.
+        shared is stored first, as retired: that fails if another lease may have it.
 
         :raises climate_core.exceptions.Transient: try again later
         :raises climate_core.exceptions.Permanent: Keystone forbids the deletion
@@ -145,7 +147,7 @@ class OwnerTrusts:
         self._database.write(db.delete, trust_id)
 
     def _retire_alone(self, trust_id: str, lease: model.Lease) -> bool:
-        """Write a trust as that of one lease alone; return whether it is."""
+        """Store a trust as that of one lease alone; return whether it is."""
         try:
             self._database.write(db.insert_unshared, trust_id, lease.user_id, lease.project_id)
         except db_exc.DBDuplicateEntry:
@@ -171,7 +173,7 @@ class OwnerTrusts:
 
 @dataclasses.dataclass(slots=True)
 class Provisioned:
-    """The resources that a draft is written with.
+    """The resources that a draft is saved with.
 
     :param trust: the trust of its owner; None if the items join a lease
     :param items: the items of the draft, with the present ids of their resources
@@ -240,7 +242,7 @@ class Provisioner:
         return done
 
     def discard(self, done: Provisioned, draft: Draft) -> model.Lease | None:
-        """Delete the created resources, except those that a lease holds.
+        """Delete the created resources, except the resources of a lease.
 
         Failures are logged: ``climate-manage repair`` finds the resources.
 
@@ -253,8 +255,9 @@ class Provisioner:
                 # A lease whose trust was deleted could not start.
                 if done.trust.is_new:
                     LOG.error(
-                        'Whether lease %s was written is not known, so the trust %s stays. If no '
-                        'lease has it, delete it, or let [cloud] sweep_trusts do so',
+                        'Could not determine whether lease %s was committed: its trust %s is '
+                        'retained. If no lease has it, delete it, or let [cloud] sweep_trusts do '
+                        'so',
                         draft.lease.id,
                         done.trust.id,
                     )
@@ -300,7 +303,7 @@ class Provisioner:
                     plugin.discard(resource_id)
             except _CLEANUP_ERRORS:
                 LOG.warning(
-                    'The %s %s of a lease that was not created stays',
+                    'Could not delete the %s %s of a lease that was not created',
                     kind,
                     resource_id,
                     exc_info=True,

@@ -2,7 +2,7 @@
 """Check whether a lease may be created, changed or enlarged, before anything is written.
 
 The limits of the project and the external service are interfaces: without configuration they
-permit everything. What a project holds is counted once more in the transaction that
+permit everything. The usage of a project is counted once more in the transaction that
 writes, see :mod:`climate_core.db.project_limits`: that count decides. With nothing of section
 ``[limits]`` turned on the check costs neither a statement nor a request.
 """
@@ -57,7 +57,7 @@ class Quota:
         :param lease: the lease as it shall be
         :param before: the lease as it is; None for a new one
         :param creates_nothing: whether the count of the transaction suffices for a new lease, if
-            the project held little a moment ago
+            the usage of the project was low a moment ago
         :returns: the limits of the project, for the transaction that writes; None: none
         :raises climate_core.exceptions.Forbidden: it is
         :raises climate_core.exceptions.ServiceUnavailable: a service does not answer
@@ -135,7 +135,7 @@ class Quota:
     def available_from(
         self, lease: model.Lease, now: datetime.datetime
     ) -> datetime.datetime | None:
-        """Return when enough leases of the project have ended for a new one; None if never."""
+        """Return when the limits of the project allow a new lease; None if never."""
         held = self.database.read(project_limits.read_held, lease.project_id)
         most = self.project_limits.read_limits(lease.project_id) or {}
         return project_limits.available_from(most, count_added(lease, None), held, now)
@@ -178,7 +178,7 @@ def _check_length(start: datetime.datetime, end: datetime.datetime, most: float)
     """Reject a lease that is longer than ``most`` seconds, if not 0, by LeaseTooLong."""
     seconds = (end - start).total_seconds()
     if most and seconds > most:
-        # Rounded up: a part of a second too long must not look like the limit.
+        # Rounded up: a part of a second too long must not be shown as the limit.
         length, limit = _format_seconds(math.ceil(seconds)), _format_seconds(most)
         message = f'A lease may be {limit} long at most, not {length}.'
         raise exceptions.LeaseTooLong(message, field='end_date')
@@ -208,7 +208,7 @@ def _count_user_events(lease: model.Lease) -> int:
 
 
 def _format_seconds(seconds: float) -> str:
-    """Write seconds for people, as ``1 day, 2:03:04``."""
+    """Format seconds for users, as ``1 day, 2:03:04``."""
     return str(datetime.timedelta(seconds=round(seconds)))
 
 
@@ -273,7 +273,7 @@ def _stored_bytes(reservations: Iterable[model.Reservation], most: int = sys.max
 
 def _too_large() -> exceptions.BadRequest:
     return exceptions.BadRequest(
-        f'reservations: must store at most {LEASE_BYTES} bytes in one lease. Ask for fewer '
+        f'reservations: must store at most {LEASE_BYTES} bytes in one lease. Request fewer '
         'of them, with less metadata or fewer block devices, or use several leases.',
         field='reservations',
     )

@@ -39,16 +39,16 @@ from climate_core.plugins.pool_capacity import CommonHostCapacity
 _KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
 )
-#: The reason of a lease that waits until preempted leases have released their servers.
-PREEMPTS: Final = 'It preempts other leases: it waits until there is room.'
-#: Maximum number of earlier waiting leases for which capacity is left, to bound the cost.
+#: The reason of a lease that is queued until preempted leases have released their servers.
+PREEMPTS: Final = 'It preempts other leases and is queued until they release their capacity.'
+#: Maximum number of earlier queued leases for which capacity is left, to bound the cost.
 _MAX_LEASES_AHEAD: Final = 100
-#: Maximum number of servers of these leases. A lease that exceeds it is skipped: it may take what
-#: others give up for a later lease, which then waits until its next try.
+#: Maximum number of servers of these leases. A lease that exceeds it is skipped: it may claim what
+#: preempted leases release for a later lease, which is then queued until its next retry.
 _MAX_SERVERS_AHEAD: Final = 1000
 #: How many times more checks what other leases take may cost than the lease itself: ten seconds.
 _CLAIM_FACTOR: Final = 4
-#: Maximum number of servers that one search asks Nova for, one by one: of the leases that it
+#: Maximum number of servers that one search requests from Nova, one by one: of the leases that it
 #: chooses, and as many in vain.
 _MAX_SERVERS_CHECKED: Final = 1000
 
@@ -85,7 +85,7 @@ def find_preempted(
         return None
     if is_tried and not all(reservation.is_made for reservation in lease.live):
         # A server of which only Nova knows yet would not be counted.
-        raise exceptions.ServiceUnavailable('Not all of its servers are asked for yet.')
+        raise exceptions.ServiceUnavailable('Not all of its servers are requested yet.')
     try:
         snapshot = _PoolSnapshot(services, lease, (start, end))
     except exceptions.BadRequest:
@@ -168,11 +168,11 @@ class _PreemptionObstacles:
 
 
 class _PoolSnapshot:
-    """Hold the present state of the shared hosts, and what a lease requests of them.
+    """The present state of the shared hosts, and what a lease requests of them.
 
     :param period: from when to when the lease wants it
     :ivar budget: of checks of hosts, and for the servers of the lease
-    :ivar claim_budget: of checks for what other leases take, which other projects ask for
+    :ivar claim_budget: of checks for what other leases take, which other projects request
     :raises climate_core.exceptions.BadRequest: what the lease takes is not known
     """
 

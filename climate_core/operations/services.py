@@ -21,7 +21,7 @@ from climate_core.plugins.base import PollAgain, ResourcePlugin
 class HostEvacuation:
     """Evacuate hosts for leases of the kind best_effort; a package overrides it.
 
-    This one evacuates none: no installed package has hosts.
+    This class evacuates no hosts: no installed package has hosts.
     """
 
     def choose_hosts(self, draft: Draft, refused: NotEnough) -> tuple[int, ...]:  # noqa: ARG002
@@ -43,7 +43,7 @@ class HostEvacuation:
     def step(self, lease: Lease) -> PollAgain | None:  # noqa: ARG002
         """Take the next step of the evacuation for a lease.
 
-        :returns: until when to wait; None: the lease needs no evacuation any more
+        :returns: until when to wait; None: the lease no longer needs an evacuation
         :raises climate_core.exceptions.Permanent: it timed out
         """
         return None

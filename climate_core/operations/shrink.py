@@ -3,7 +3,7 @@
 
 Climate chooses units that are not in use and closes them; then the transaction of the change
 releases them in the calendar. Before anything is closed, the event by which the reservation
-follows the calendar is made due in a minute: a manager that dies in between leaves nothing
+follows the calendar is made due in a minute: a manager that stops in between leaves nothing
 closed that the lease still has. The change is only written if that event is unchanged.
 """
 
@@ -34,7 +34,7 @@ LOG = log.getLogger(__name__)
 UNDO_SECONDS: Final = 60
 _WRITE_ERRORS: Final[tuple[type[Exception], ...]] = (Stale, *DATABASE_ERRORS)
 _CAUSE: Final = Cause('reservation.update')
-BUSY: Final = 'The hosts of the lease are being changed at this moment. Try again in some seconds.'
+BUSY: Final = 'The hosts of the lease are being changed. Try again in a few seconds.'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -151,8 +151,8 @@ def _check_active(lease: model.Lease, reservations: Iterable[model.Reservation])
     """Reject a release of units that are not open yet, or are being opened."""
     if lease.status != states.LeaseStatus.ACTIVE:
         raise exceptions.InvalidState(
-            f'The lease is {lease.status}: what it has can be given back in part while it is '
-            'ACTIVE, or before its start.'
+            f'The lease is {lease.status}: its resources can be released in part only while '
+            'it is ACTIVE, or before its start.'
         )
     for reservation in reservations:
         follows = lease.events_of(model.REALLOCATE, reservation_id=reservation.id)

@@ -90,7 +90,7 @@ class LeaseUpdate:
         self._action = 'lease.update' if is_lease else 'reservation.update'
         #: The generation that the lease must have; what was approved is valid for it only.
         self._generation = request.generation
-        #: The project of the lease and its limits, if it may hold more than before.
+        #: The project of the lease and its limits, if it may claim more than before.
         self._limited: tuple[str, Amounts] | None = None
         #: Whether reservations that cannot be extended keep their end.
         self._is_partial = bool(request.values.get('partial'))
@@ -301,7 +301,7 @@ class LeaseUpdate:
     def _recount_amounts(self, before: model.Lease, change: Change, now: datetime) -> Change:
         """Return a change with the amounts of its reservations by their new params.
 
-        A reservation without amounts, as it waits or was not created, still has none.
+        A reservation without amounts, as it is queued or was not created, still has none.
         """
         old = {reservation.id: reservation for reservation in before.reservations}
         counted = []
@@ -424,8 +424,8 @@ def _explain_partial(
     ends = {early.get(each, before.end_date) for each in error.parts}
     times = words.listed([dates.sentence(each) for each in sorted(ends)])
     return exceptions.NotEnough(
-        f'{error.message} With partial (--partial on the command line) all else is extended '
-        f'until {dates.sentence(after.end_date)}, and '
+        f'{error.message} With partial (--partial on the command line) all other '
+        f'reservations are extended until {dates.sentence(after.end_date)}, and '
         f'{"this part ends" if len(error.parts) == 1 else "these parts end"} at {times}, as '
         'before.',
         error.field,

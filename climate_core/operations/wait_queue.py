@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue: grant leases that wait, when there is enough capacity for them.
+"""The wait queue: grant queued leases when capacity is sufficient.
 
-Several managers may do it concurrently: each lease is granted in a transaction of its own, in
-which the calendar is the judge. What a pass costs is bounded, however many leases wait: the
+Several managers may grant leases concurrently: a dedicated transaction grants each lease, in which
+the calendar enforces capacity. The cost of a pass is bounded, however many leases are queued: the
 projects take turns, and so do the leases of a project.
 """
 
@@ -43,12 +43,12 @@ from climate_core.threads import Worker
 LOG = log.getLogger(__name__)
 
 _CAUSE = Cause('lease.granted')
-_CONTENTION_REASON = 'Others were faster again and again; it is tried again.'
-#: How far ahead capacity is kept for a queued lease that may start later.
+_CONTENTION_REASON = 'Concurrent requests took the capacity; it is retried.'
+#: How far ahead capacity is retained for a queued lease that may start later.
 _LATEST_START = datetime.timedelta(days=366)
 #: Seconds until the next pass if the last passes did not handle all leases.
 _PASS_PAUSE_SECONDS = 1.0
-_INTERNAL_ERROR_REASON = 'Internal error; the log of climate-manager has more.'
+_INTERNAL_ERROR_REASON = 'Internal error; see the log of climate-manager.'
 #: Maximum cost of a pass: a lease of hosts, capacity, addresses or networks costs one.
 _PASS_BUDGET: Final = 100
 #: Cost of a lease that needs the forecast of the common pool.
@@ -88,7 +88,7 @@ class _QueuePass:
 
 
 class WaitQueue:
-    """Try the queued leases. Projects take turns; the oldest lease of a project is first.
+    """Retry the queued leases. Projects take turns; the oldest lease of a project is first.
 
     Within a pass, leases get free capacity in the order of the queue.
     """
@@ -101,7 +101,7 @@ class WaitQueue:
         self._turns = QueueTurns()
 
     def retry(self, lease: model.Lease) -> PollAgain | None:
-        """Try a queued lease, after earlier leases.
+        """Retry a queued lease, after earlier leases.
 
         :returns: how long it stays queued, and why; None: it is not queued any more
         """
@@ -185,7 +185,7 @@ class WaitQueue:
             refused[lease_id] = _CONTENTION_REASON
         except Exception:
             # A third-party plugin may raise anything.
-            LOG.exception('Lease %s cannot be granted', lease_id)
+            LOG.exception('Could not grant lease %s; it is retried', lease_id)
             refused[lease_id] = _INTERNAL_ERROR_REASON
 
     def _demands(
@@ -319,7 +319,7 @@ class QueueTurns:
         The project that was handled longest ago is first. A project has two places in each turn:
         one for the first lease of its queue, one for the lease that was handled longest ago.
 
-        :param waiting: all leases that wait, in the order of the queue
+        :param waiting: all queued leases, in the order of the queue
         :param wanted: the id of a lease that is handled in any case
         :returns: the ids of leases, in the order of the turns, and whether no lease is left
             that was not handled in this round
@@ -402,17 +402,15 @@ def _keep_present(passes: dict[str, int], present: Collection[str]) -> dict[str,
 
 
 class QueueWorker(Worker):
-    """Try queued leases when units are released or added, when a lease is queued, or on time.
+    """Retry queued leases when units are released or added, when a lease is queued, or on time.
 
-    The events ``retry_lease`` find what is missed, as by a manager that dies.
+    The events ``retry_lease`` find what is missed, as by a manager that stopped.
     """
 
     name = 'queue'
     # An unexpected error of a plugin must not end the manager.
     expected_errors = (Exception,)
-    failure_message = (
-        'It is not known which leases need not wait any more; they are tried again later'
-    )
+    failure_message = 'Could not process the queue; it is retried'
     #: Seconds of the longest sleep: nothing is polled.
     _IDLE_SECONDS = 3600.0
 

@@ -86,7 +86,7 @@ class ReservedResource:
     :param resource_id: the id of the resource in its own service
     :param params: stored with the reservation and shown in the API, JSON types only; names that
         begin with ``_`` are never shown
-    :param amounts: what it holds, by unit, for limits and usage: ``servers``, ``vcpus``,
+    :param amounts: its amounts by unit, for limits and usage: ``servers``, ``vcpus``,
         ``memory_mb``, ``disk_gb``, ``volumes``, ``gigabytes``, ``stacks``
     :param made: whether :meth:`Prepared.make` has just created it, so that it is
         discarded if its lease is not committed
@@ -95,7 +95,7 @@ class ReservedResource:
     :param parent_id: the id of the resource of the same lease that this one is a part of, as a
         server is of its stack
     :param unit_kind: the kind of units that the calendar allocates to it, see
-        :class:`CalendarBacked`; None: its own service holds its capacity
+        :class:`CalendarBacked`; None: its own service claims its capacity
     :param others: further resources of the same part of the request
     """
 
@@ -197,7 +197,7 @@ class ResourcePlugin(abc.ABC):
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Do the end action of the reservation and release its capacity; also if it never started.
 
-        It is retried forever.
+        It is retried without limit.
 
         :returns: None when it is done, else a :class:`PollAgain`
         """
@@ -222,10 +222,10 @@ class ResourcePlugin(abc.ABC):
         lease_id: str,  # noqa: ARG002
         values: Mapping[str, Any],
     ) -> Sequence[Hashable]:
-        """Return, without a call, the keys of what a request asks for in a reservation.
+        """Return, without a call, the keys of the resource that a request specifies.
 
         A reservation of the lease with one of them, see :meth:`reservation_keys`, is what the
-        request asks for; the first key that is found decides.
+        request specifies; the first key that is found decides.
         """
         return [values.get('resource_id')]
 
@@ -241,7 +241,7 @@ class ResourcePlugin(abc.ABC):
         return values
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:  # noqa: ARG002
-        """Return what a reservation holds with these params; None: it holds what it held."""
+        """Return the amounts of a reservation with these params; None: they are unchanged."""
         return None
 
 
@@ -359,7 +359,7 @@ class CalendarBacked(ResourcePlugin):
         """
 
     def cleaning(self, reservation: 'Reservation') -> datetime.timedelta:  # noqa: ARG002
-        """Return how long allocated units stay free after the end is complete."""
+        """Return how long allocated units stay unused after the end is complete."""
         return datetime.timedelta(0)
 
     def used_units(self, reservation: 'Reservation') -> Collection[int]:
@@ -407,9 +407,9 @@ class Preemptible(ResourcePlugin):
 
     @abc.abstractmethod
     def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
-        """Put out of use what another lease needs; this lease is queued from then on.
+        """Stop and release what another lease needs; this lease is queued from then on.
 
-        It is retried forever. What :class:`.base.Done` carries is stored for the next
+        It is retried without limit. What :class:`.base.Done` carries is stored for the next
         :meth:`start`.
 
         :returns: None or :class:`.base.Done` when it is done, else a :class:`.base.PollAgain`
@@ -447,13 +447,13 @@ class Evacuable(ResourcePlugin):
 
 
 class Reported(ResourcePlugin):
-    """A type whose service reports what new resources hold, which is verified later."""
+    """A type whose service reports the amounts of new resources, which are verified later."""
 
     @abc.abstractmethod
     def read_reported(
         self, lease: 'Lease', reservation: 'Reservation'
     ) -> Mapping[str, int] | None:
-        """Read what a resource holds that its service reported, with the service's own rights.
+        """Read the amounts of a resource that its service reported, with the service's own rights.
 
         :returns: amounts by unit; None: its service does not report them now
         :raises climate_core.cloud.errors.Gone: it does not exist

@@ -32,7 +32,7 @@ CLEANING_OPTION: Final = cfg.IntOpt(
     'cleaning_seconds',
     default=0,
     min=0,
-    help='How long what was reserved is kept free after each lease.',
+    help='How long reserved units are kept free after each lease.',
 )
 
 
@@ -65,7 +65,7 @@ class CalendarPlugin(CalendarBacked):
 
     @abc.abstractmethod
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return what a reservation holds, by unit."""
+        """Return the amounts of a reservation, by unit."""
 
     @abc.abstractmethod
     def _demand(self, params: Mapping[str, Any]) -> Demand:
@@ -77,14 +77,14 @@ class CalendarPlugin(CalendarBacked):
     def _build_reserved(self, params: Mapping[str, Any]) -> ReservedResource:
         """Return what the calendar allocates later; BadRequest as of :meth:`_demand`."""
         self._demand(params)
-        # The calendar has no id for what it promises: a reservation is found by its own.
+        # The calendar has no id for an allocation: a reservation is found by its own id.
         resource_id = uuidutils.generate_uuid()
         return ReservedResource(
             resource_id, params, self.amounts(params), unit_kind=self.unit_kind
         )
 
     def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return values of a change as a request for a new reservation has them kept."""
+        """Return values of a change in the form in which a new reservation stores them."""
         usual = self._params(values)
         return {name: usual.get(name) for name in values}
 
@@ -115,8 +115,8 @@ class CalendarPlugin(CalendarBacked):
         """Raise Permanent if a reservation has no allocation."""
         if not reservation.allocations:
             raise exceptions.Permanent(
-                f'The calendar promises no {self.unit_kind} to this reservation: an operator must '
-                'look why.'
+                f'The calendar has no allocation of a {self.unit_kind} for this reservation: an '
+                'operator must check the log of climate-manager.'
             )
 
     def _wait_for_unit(

@@ -30,7 +30,7 @@ FIELDS: Final = (
     'names',
 )
 
-# Heat sends null for what its template does not say.
+# Heat sends null for what its template does not set.
 _TEXT_SCHEMA: Final = {'type': ['string', 'null'], 'maxLength': 4096}
 _PATTERN: Final = {'pattern': limits.json_pattern(limits.TEXT_PATTERN)}
 _TEXTS_SCHEMA: Final = {
@@ -80,7 +80,7 @@ _NAMES: Final = ('hypervisor_hostname', 'service_name')
 
 
 class Examples(NamedTuple):
-    """Hold the conditions that errors show as right.
+    """Valid conditions that errors show as examples.
 
     :param json: conditions in Blazar's JSON
     :param readable: the same in the words of ``resources``
@@ -174,7 +174,7 @@ class Clause(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """One condition of all that a reservation says about its hosts.
+    """All conditions of a reservation on its hosts, joined.
 
     :param names: the properties that it compares -> the field that names each
     :param noun: what it is about, for users
@@ -185,11 +185,11 @@ class Filter(NamedTuple):
     noun: str = 'host'
 
     def matches(self, properties: Mapping[str, Any]) -> bool:
-        """Return whether a host with these properties would do."""
+        """Return whether a host with these properties matches."""
         return all(clause.condition.matches(properties) for clause in self.clauses)
 
     def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> Shortage | None:
-        """Return what is requested and no host has; None: some host would do.
+        """Return what is requested and no host has; None: some host matches.
 
         Only sizes of hosts are shown, and no property that the operator set.
 
@@ -207,7 +207,7 @@ class Filter(NamedTuple):
 def compile_filter(
     values: Mapping[str, Any], noun: str = 'host', examples: Examples = HOSTS
 ) -> Filter:
-    """Make one condition of all that a reservation says about its hosts, or its network.
+    """Join all conditions of a reservation on its hosts, or its network.
 
     :param values: of :data:`FIELDS`, those that the reservation has. Lists may come as texts with
         commas; what is empty or None requires nothing

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what nova-scheduler asks of Placement for a server of a flavor. Pure.
+"""Read what nova-scheduler requests from Placement for a server of a flavor. Pure.
 
-The rules are those of nova/scheduler/utils.py (ResourceRequest) and of the filters after it. What
-only they see, as the CPUs of one NUMA node, is refused: the calendar counts what Placement counts.
+The rules are those of nova/scheduler/utils.py (ResourceRequest) and of the filters after it. Extra
+specs that only these filters evaluate, as the CPUs of one NUMA node, are rejected: the calendar
+counts what Placement counts.
 """
 
 import dataclasses
@@ -28,10 +29,10 @@ _WHOLE_HOSTS: Final = 'Reserve whole hosts (physical:host) for such servers'
 _NUMA: Final = f'which CPUs and memory of a NUMA node are free is not known. {_WHOLE_HOSTS}'
 _DEVICE: Final = f'which devices are free is not known. {_WHOLE_HOSTS}'
 _FILTER: Final = (
-    'it is compared with hosts by filters of nova-scheduler after Placement. Ask for such hosts '
+    'it is compared with hosts by filters of nova-scheduler after Placement. Request such hosts '
     'by a trait of the flavor (trait:CUSTOM_...: required)'
 )
-#: Extra specs, or how their names begin if they end with ``*`` -> why they are refused.
+#: Extra specs, or how their names begin if they end with ``*`` -> why they are rejected.
 _UNSUPPORTED: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (
@@ -84,10 +85,10 @@ class FlavorDemand:
 
 
 def read_demand(flavor: Mapping[str, Any]) -> FlavorDemand:
-    """Return what is asked of the calendar for a server of a flavor.
+    """Return what is requested from the calendar for a server of a flavor.
 
     :param flavor: as nova-api shows it at microversion 2.61 or later, with ``extra_specs``
-    :raises climate_core.exceptions.BadRequest: it cannot be promised; naming the extra spec
+    :raises climate_core.exceptions.BadRequest: it cannot be reserved; naming the extra spec
     """
     asked: dict[str, int] = {}
     traits: dict[str, set[str]] = {value: set() for value in _VALUES}
@@ -109,7 +110,7 @@ def read_demand(flavor: Mapping[str, Any]) -> FlavorDemand:
             groups.setdefault(group, set()).add(name)
     _check_groups(groups, specs.get('group_policy'))
     if 'PCPU' in asked:
-        # Nova adds no VCPU to a flavor that says anything of these.
+        # Nova adds no VCPU to a flavor that sets any of these.
         asked.setdefault('VCPU', 0)
     taken = {_AMOUNT_NAMES.get(each, each): amount for each, amount in asked.items()}
     return FlavorDemand(
@@ -120,7 +121,7 @@ def read_demand(flavor: Mapping[str, Any]) -> FlavorDemand:
 
 
 def _check(name: str, value: str) -> None:
-    """Refuse an extra spec by which Nova chooses hosts and that the calendar cannot judge."""
+    """Reject an extra spec by which Nova chooses hosts and that the calendar cannot evaluate."""
     for refused, reason in _UNSUPPORTED.items():
         if name == refused or (refused.endswith('*') and name.startswith(refused[:-1])):
             raise _reject(name, reason)
@@ -152,7 +153,7 @@ def _amount(name: str, value: str) -> int:
 
 
 def _check_groups(groups: Mapping[str, set[str]], policy: str | None) -> None:
-    """Refuse groups that mean more than their sum: one provider for several, or another for each.
+    """Reject groups that mean more than their sum: one provider for several, or another for each.
 
     :param groups: the extra specs of each
     """
@@ -160,8 +161,8 @@ def _check_groups(groups: Mapping[str, set[str]], policy: str | None) -> None:
         if len(names) > 1:
             raise _reject(
                 min(names),
-                'a group with several resource classes has to be of one provider. Give each class '
-                'a group of its own, or none',
+                'a group with several resource classes must be of one provider. Give each class a '
+                'separate group, or none',
             )
     if len(groups) > 1 and policy != 'none':
         raise _reject('group_policy', 'with several groups it must be "none"')
@@ -169,7 +170,7 @@ def _check_groups(groups: Mapping[str, set[str]], policy: str | None) -> None:
 
 def _reject(name: str, reason: str) -> exceptions.BadRequest:
     return exceptions.BadRequest(
-        f'flavor_id: room for servers of this flavor cannot be promised because of its extra spec '
-        f'{name}: {reason}.',
+        'flavor_id: capacity for servers of this flavor cannot be reserved because of its extra '
+        f'spec {name}: {reason}.',
         field='flavor_id',
     )

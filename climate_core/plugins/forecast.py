@@ -137,10 +137,10 @@ class Forecast:
 
     :param hosts: with what is free now; a host may have less than nothing
     :param releases: what becomes free later; of a host that is not listed nothing does
-    :param claims: what others will take, in the order in which they were asked for
+    :param claims: what other leases will take, in the order of their requests
     :param nouns: for the messages to users
-    :ivar budget: of checks for what is asked for, and in :meth:`windows` for the claims beside it;
-        that ends when none is left
+    :ivar budget: of checks for the request, and in :meth:`windows` for the claims beside it; that
+        ends when none is left
     :ivar claim_budget: of other checks for the claims, which their number bounds; it ends no
         search. So a project does not pay for what the leases of other projects take.
     """
@@ -186,7 +186,7 @@ class Forecast:
             raise NotExpected(self._reason(asked, capacity.free.hosts))
         if not self._leaves_capacity(asked, capacity, self.claim_budget):
             raise NotExpected(
-                'There would be too little room left for another lease, which starts later.'
+                'There would be too little capacity left for another lease, which starts later.'
             )
 
     def windows(
@@ -244,7 +244,7 @@ class Forecast:
         self, asked: FutureDemand, capacity: _CapacityAtTime, budget: SearchBudget
     ) -> bool:
         """Return whether all claims that start later still fit."""
-        # Until then something is on other hosts than without what is asked for.
+        # Until then a claim has other hosts than without the request.
         until = asked.end
         for number in range(capacity.claims, len(self._claims)):
             claim = self._claims[number]
@@ -274,13 +274,14 @@ class Forecast:
                 f'{kind} on {words.counted(count, nouns.host)}'
                 for kind, count in lacking.most_common(_MAX_CLASSES_REPORTED)
             ]
-            of = f'Of {words.counted(len(free), nouns.host)} {len(would_do)} would do'
+            verb = 'matches' if len(would_do) == 1 else 'match'
+            of = f'Of {words.counted(len(free), nouns.host)} {len(would_do)} {verb}'
             if not told:
                 return f'{of}: the others {nouns.unfit}.'
             little = f'there is too little {", ".join(told)}'
-            return f'{of} by their kind, but {little} for one of the {nouns.server}s.'
+            return f'{of} by kind, but {little} for one of the {nouns.server}s.'
         number = words.counted(len(asked.servers), nouns.server)
-        return f'Each would find room alone, but {number} do not fit together.'
+        return f'Each would fit alone, but {number} do not fit together.'
 
 
 def _missing(host: TargetHost, server: RunningServer) -> list[str]:

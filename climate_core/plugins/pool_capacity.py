@@ -55,7 +55,7 @@ class CommonHostCapacity:
         """
         if not amounts and model.NEEDS not in params:
             if 'server' not in params:
-                raise exceptions.BadRequest('It is not known what the server takes of its host.')
+                raise exceptions.BadRequest('The demand of the server on its host is not known.')
             return dataclasses.replace(self._inside(params), id=server_id)
         needs = params.get(model.NEEDS) or {'amounts': amounts_by_class(amounts)}
         return RunningServer(

@@ -66,7 +66,7 @@ def find_parent_stack(lease: model.Lease, member: model.Reservation) -> model.Re
 
 
 def is_woken_by_heat(lease: model.Lease, member: model.Reservation) -> bool:
-    """Return whether a member is woken with its stack, not by its own plugin."""
+    """Return whether a member is started with its stack, not by its own plugin."""
     stack = find_parent_stack(lease, member)
     return stack is not None and stack.status in (_S.PENDING, _S.ACTIVE)
 
@@ -122,7 +122,7 @@ class ParentStacks:
 def list_reserved_members(conn: 'connections.Connection', all_projects: bool) -> set[str]:
     """Return the ids of the servers and volumes that wait for a lease, in two calls per thousand.
 
-    :param all_projects: of all projects, which administrators may ask for; else of its own
+    :param all_projects: of all projects, which administrators may request; else of its own
     """
     waiting = set(servers.list_ids(conn, all_projects, status='RESERVED'))
     if volumes.CINDER.is_offered(conn):
@@ -166,7 +166,7 @@ def on_end_option(
         'on_end',
         default='delete',
         choices=choices,
-        help=f'What happens to a {resource} at the end of its lease, unless the reservation says '
+        help=f'What happens to a {resource} at the end of its lease, unless the reservation sets '
         f'it.{f" {never_woken} is always deleted." if never_woken else ""}',
     )
 
@@ -181,10 +181,10 @@ def first_poll_option(service: str, section: str) -> cfg.FloatOpt:
         default=FIRST_POLL_SECONDS,
         min=0.1,
         max=30.0,
-        help=f'Seconds from a request to {service} to the first look at what came of it; the '
-        f'looks after it come at growing intervals. Where {service} notifies (section '
-        f'[{section}]), a notification that comes between two looks brings the next one forward, '
-        'so that 5 spares most of the calls.',
+        help=f'Seconds from a request to {service} to the first poll of its result; later polls '
+        f'follow at growing intervals. Where {service} notifies (section [{section}]), a '
+        'notification between two polls brings the next poll forward, so that 5 saves most of the '
+        'calls.',
     )
 
 
@@ -232,7 +232,7 @@ class ResourceCalls(Protocol):
 
 
 class PrebuiltPlugin(LeaseManaged):
-    """Reserve resources of one type that exist, reserved, until they are woken.
+    """Reserve resources of one type that exist, reserved, until they are started.
 
     A subclass gives the class attributes, and what is done in which state of a resource; all that
     it does may raise Gone if the resource is no more. What is final reads the resource
@@ -279,7 +279,7 @@ class PrebuiltPlugin(LeaseManaged):
         """Take the next step of the end, and record a rejection by its service.
 
         After several rejections the usual end action replaces the requested one: the same request
-        would be rejected again, and the resource would hold capacity for ever.
+        would be rejected again, and the resource would hold its capacity without limit.
         """
         usual, instead = self._usual_end(context), None
         if usual != context.on_end and context.progress.is_rejected(context.on_end, context.now):
@@ -337,7 +337,7 @@ class PrebuiltPlugin(LeaseManaged):
         return self._take_step(self._wake, lease, reservation)
 
     def _wake_without_read(self, context: StepContext) -> PollAgain | None:  # noqa: ARG002
-        """Wake a resource that should be reserved, without reading it before.
+        """Start a resource that should be reserved, without reading it before.
 
         Only for a service that rejects what the state of the resource does not allow.
 
@@ -387,7 +387,7 @@ class PrebuiltPlugin(LeaseManaged):
             return None
         named = f'The {self.title.lower()} {reservation.resource_id}'
         if project_id is None:
-            raise errors.Refused(f'{named} has no project that the service may see.')
+            raise errors.Refused(f'{named} does not show its project to the service.')
         LOG.error(
             '%s belongs to another project (%s) than its lease %s (%s), which leaves it as it is',
             named,

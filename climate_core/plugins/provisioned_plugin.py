@@ -9,7 +9,7 @@ Each resource is a reservation; those of one part of the request are a group. Ea
 values of the specification. Its objects and lists, as metadata and block devices, are stored once,
 with the first of the group, whose row stays as long as the lease.
 
-The service that builds a resource reports what it holds. If the lease service requested that, both
+The service that builds a resource reports its amounts. If the lease service requested them, both
 would wait for each other: all threads of nova-api for the lease service (the check of the hints),
 and the lease service for nova-api.
 
@@ -68,7 +68,7 @@ TEXT_SCHEMA: Final = {'type': 'string', 'minLength': 1, 'maxLength': limits.NAME
 PRINTABLE_SCHEMA: Final = {**TEXT_SCHEMA, 'format': 'printable-name'}
 UUID_SCHEMA: Final = {'type': 'string', 'format': 'uuid'}
 NAME_DESCRIPTION: Final = {
-    'description': 'Their name; of several, with -1, -2 and so on at its end.'
+    'description': 'Name of the resource; with a count above 1, -1, -2 and so on is appended.'
 }
 STORED_TEXT_SCHEMA: Final = {
     'type': 'string',
@@ -79,7 +79,7 @@ COUNT_SCHEMA: Final = {
     'type': 'integer',
     'minimum': 1,
     'maximum': limits.NEW_SERVERS,
-    'description': 'How many of them; by default 1.',
+    'description': 'Number of resources; by default 1.',
 }
 
 
@@ -98,7 +98,7 @@ def metadata_schema(most: int, key_pattern: str) -> dict[str, Any]:
 
 def made_for_schema(service: str, noun: str) -> dict[str, Any]:
     """Return the property of a reservation whose resource a service creates."""
-    told = f'The reservation for which the lease service makes the {noun}. {service} says it; '
+    told = f'The reservation for which the lease service creates the {noun}. {service} sets it; '
     return {MADE_FOR: {**UUID_SCHEMA, 'description': f'{told}users leave it out.'}}
 
 
@@ -112,12 +112,13 @@ def is_requested(values: Mapping[str, Any], key: str, status: str) -> bool:
     """
     if key in values and 'resource_id' in values:
         raise exceptions.BadRequest(
-            f'Give the resource_id of a {key} that is there, or what {key}s to make, not both.',
+            f'Give the resource_id of an existing {key}, or the {key}s to create, not both.',
             field=key,
         )
     if key not in values and 'resource_id' not in values:
         raise exceptions.BadRequest(
-            f'Give the resource_id of a {key} that is {status}, or say in {key} what to make.',
+            f'Give the resource_id of a {key} that is {status}, or specify in {key} what to '
+            'create.',
             field='resource_id',
         )
     return key in values
@@ -134,7 +135,7 @@ def reserve_group(
 
     :param wanted: their specification, with ``name`` and perhaps ``count``
     :param params: what each reservation stores besides
-    :param held: what each will hold, by unit
+    :param held: the amounts of each, by unit
     :param hidden: the fields of the specification that are not stored
     :raises climate_core.exceptions.BadRequest: the names of several are too long
     """
@@ -165,7 +166,7 @@ def read_unsealed_spec(lease: 'Lease', reservation: 'Reservation', key: str) -> 
     found = merge_spec(lease, reservation, key)
     if isinstance(found.get('metadata'), sealing.Unopened):
         raise exceptions.Transient(
-            'secret_keys of climate.conf has no key that opens its metadata: the operator has to '
+            'secret_keys of climate.conf has no key that opens its metadata: the operator must '
             'add it.'
         )
     return found
@@ -213,9 +214,9 @@ def check_made_for(context: 'RequestContext', lease: 'Lease | None') -> None:
 def spec_reservation_keys(reservation: 'Reservation', key: str) -> list[Hashable]:
     """Return the keys under which a request finds a reservation that is created for its lease.
 
-    The first resource that names the reservation while it is asked for becomes its resource.
+    The first resource that names the reservation while it is requested becomes its resource.
 
-    :param key: what the progress of the reservation says while its resource is asked for
+    :param key: the recorded request of the reservation while its resource is requested
     """
     keys: list[Hashable] = [(DIGEST_KEY, reservation.params.get(DIGEST_KEY))]
     if reservation.is_made:
@@ -260,8 +261,8 @@ def amounts_schema(*units: str) -> dict[str, Any]:
     amount = {'type': 'integer', 'minimum': 0, 'maximum': _MAX_AMOUNT}
     amounts = {
         'type': 'object',
-        'description': 'What the resource holds. Only the service that builds it may report it, '
-        'with a service token. It is verified later.',
+        'description': 'Amounts of the resource. Only the service that builds it may report them, '
+        'with a service token. They are verified later.',
         'properties': dict.fromkeys(units, amount),
         'required': list(units),
         'additionalProperties': False,
@@ -272,7 +273,7 @@ def amounts_schema(*units: str) -> dict[str, Any]:
 def reported_amounts(
     context: 'RequestContext', values: Mapping[str, Any]
 ) -> dict[str, int] | None:
-    """Return what a resource holds, by unit; None if that was not reported.
+    """Return the amounts of a resource by unit; None if they were not reported.
 
     :param values: a reservation of the request; it has passed the schema
     :raises climate_core.exceptions.BadRequest: the request does not come from a service
@@ -281,7 +282,7 @@ def reported_amounts(
         return None
     if not context.by_service:
         raise exceptions.BadRequest(
-            'amounts: only a service that builds the resource may say what it holds, with a '
+            'amounts: only a service that builds the resource may report its amounts, with a '
             'service token that has the role service. Leave it out.',
             field=_AMOUNTS_KEY,
         )
@@ -341,7 +342,7 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
 
     @abc.abstractmethod
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
-        """Return for users what could not be created, and why."""
+        """Return the reason, for users, why a resource could not be created."""
 
     @abc.abstractmethod
     def _read_reservable(self, context: 'RequestContext', resource_id: str) -> Any:
@@ -458,7 +459,7 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         :param minutes: until it counts as lost
         :param command: for an operator, if the service may not delete it
         """
-        told = 'it is deleted and made again.'
+        told = 'it is deleted and recreated.'
         repair = RepairStep('make_again', told, command, asked=_RECREATE)
         waited = wait_or_repair(context, doing, 60 * minutes, repair)
         if waited.repair is None:
@@ -486,7 +487,7 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         found = self._find_made(context)
         if found is not None:
             return PollAgain(NO_DELAY, None, Progress(END, context.now).dump(), resource_id=found)
-        # Before one is made again no request is on its way.
+        # No request is in progress before a resource is recreated.
         if stored['asked'] == _RECREATE or context.age >= IN_FLIGHT_SECONDS:
             return None
         return context.note(self.key).wait()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """``virtual:instance``: a server that Nova built in the state RESERVED.
 
-Nova has picked the host and holds the capacity already; here the server is started at the start of
-the lease and its end action is done at the end. Where a request specifies servers, each is created
-as such a server before that, see :mod:`climate_core.plugins.provisioned_plugin`.
+Nova has chosen the host and claimed the capacity already; here the server is started at the start
+of the lease and its end action is done at the end. Where a request specifies servers, each is
+created as such a server before that, see :mod:`climate_core.plugins.provisioned_plugin`.
 """
 
 import contextlib
@@ -73,9 +73,12 @@ class ServerPlugin(
         cfg.StrOpt(
             'image_prefix',
             default='reserved_',
-            help='The image that create_image makes is called this plus the name of the server.',
+            help='Prefix of the name of the image that create_image creates; the name of the '
+            'server follows.',
         ),
-        prebuilt_plugin.lead_option('its servers are made, so that they can be woken in time.'),
+        prebuilt_plugin.lead_option(
+            'its servers are created, so that they can be started in time.'
+        ),
         secrets.KEYS,
         server_checks.EXTERNAL_NETWORKS_OPTION,
         *server_recovery.RECOVERY_OPTIONS,
@@ -90,8 +93,8 @@ class ServerPlugin(
     waiting = _RESERVED
     rank = 20
     calls = servers
-    # A soft-deleted server can be restored and holds its host meanwhile, so it is not lost before
-    # Nova deletes it. Facts: Nova's unversioned event types begin with ``compute.``, with
+    # A soft-deleted server can be restored and claims its host until then, so it is not lost
+    # before Nova deletes it. Facts: Nova's unversioned event types begin with ``compute.``, with
     # ``instance_id``; versioned ones have ``uuid`` (nova/compute/utils.py
     # notify_about_instance_usage, notify_about_instance_action). nova-compute notifies after it
     # has stored a result (nova/compute/manager.py _build_and_run_instance, _shelve_instance,
@@ -221,7 +224,7 @@ class ServerPlugin(
         return PollAgain(0.0, None, dataclasses.replace(kept, uses=uses).dump())
 
     def _wake_without_read(self, context: StepContext) -> PollAgain | None:
-        # Nova wakes what is RESERVED, and nothing else: see nova_ext/api/wake_up.py.
+        # Nova starts a server that is RESERVED, and no other: see nova_ext/api/wake_up.py.
         try:
             servers.act(context.conn, context.resource_id, _WAKE_UP, {})
         except (errors.Busy, errors.Gone):
@@ -237,7 +240,7 @@ class ServerPlugin(
             return server_recovery.repeat_wake_up(context)
         is_busy = status in _UNSETTLED or (status == _RESERVED and task)
         if is_busy or servers.is_deleting(server):
-            # Nova gives up a build itself before ([DEFAULT] instance_build_timeout).
+            # Nova itself abandons a build before ([DEFAULT] instance_build_timeout).
             return server_recovery.wait_at_start(context, server)
         if status == _RESERVED:
             return self._ask_to_wake(context, server)
@@ -260,14 +263,15 @@ class ServerPlugin(
 
     def _ask_to_wake(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain:
         try:
-            # If it was asked before, Nova could not start it and made it RESERVED again.
+            # If the start was requested before, Nova could not start the server and reset it to
+            # RESERVED.
             return context.once(
                 _WAKE_UP,
                 f'The server could not be started: {_fault(server)}',
                 lambda: servers.act(context.conn, context.resource_id, _WAKE_UP, {}),
             )
         except errors.Busy:
-            # It was woken by others, or Nova found no host and put it back.
+            # Another user has started it, or Nova found no host and reset it.
             found = servers.get(context.conn, context.resource_id)
             if found['status'] == _RESERVED and not found.get('OS-EXT-STS:task_state'):
                 raise
@@ -292,14 +296,14 @@ class ServerPlugin(
 
     @property
     def _failing_seconds(self) -> float:
-        """Return after how long an end that fails keeps only what the server uses."""
+        """Return the seconds after which a failing end blocks only what the server uses."""
         return 60.0 * self.conf[self.resource_type].lost_task_minutes
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
-        """Keep others waiting, of an end that has failed for long only what the server uses.
+        """Block other resources; an end that has failed for long blocks only what the server uses.
 
         Its volumes, and a network, which would take its ports with it, wait until it is ended.
-        Addresses are promised to others, and a server does without them.
+        Addresses are allocated to other leases, and a server does not need them.
         """
         now = self.now()
         kept = Progress.load(own.progress, END, now)
@@ -347,7 +351,7 @@ class ServerPlugin(
 
 def _fault(server: Mapping[str, Any]) -> str:
     fault = server.get('fault') or {}
-    return str(fault.get('message') or 'Nova does not say why')
+    return str(fault.get('message') or 'Nova reports no reason')
 
 
 def _single(value: Any) -> Any:

@@ -282,8 +282,8 @@ def _check_interface(interface: Mapping[str, Any], field: str, count: int) -> No
     for name in ('port', 'fixed_ip'):
         if name in interface and count > 1:
             raise exceptions.BadRequest(
-                f'Several servers cannot have the same {name}: leave it out, or ask for each '
-                'server in a reservation of its own.',
+                f'Several servers cannot have the same {name}: leave it out, or request each '
+                'server in a separate reservation.',
                 field=f'{field}.{name}',
             )
     if 'port' in interface and 'fixed_ip' in interface:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Take the step that brings a reserved server nearer to its end, or to its preemption.
+"""Take the next step of the end, or of the preemption, of a reserved server.
 
 What is done in which status is a table for each end action, :data:`STEPS`. A status that is not in
 the table is a transition to another one, so it is polled again.
@@ -46,15 +46,15 @@ _TASK_SHOWN_SECONDS = 10.0
 _MAX_SHELVED_NAME = limits.NAME_LENGTH - len('-shelved')
 _IMAGE_DEACTIVATED = (
     'An administrator deactivated the image {0} of the server, which is not deleted before that '
-    'can be used: reactivate the image, or delete it to have another one made.'
+    'can be used: reactivate the image, or delete it so that another image is created.'
 )
 #: The end actions with their explanation.
 END_ACTIONS = [
     ('delete', 'Delete it.'),
     ('stop', 'Shut the guest down; the host keeps the capacity.'),
-    ('shelve', 'Keep it as an image, free the host.'),
+    ('shelve', 'Store it as an image, and release the host.'),
     ('suspend', 'Freeze the guest; the host keeps the capacity.'),
-    ('create_image', 'Make an image of it, then delete it.'),
+    ('create_image', 'Create an image of it, then delete it.'),
     ('nothing', 'Leave it as it is.'),
 ]
 
@@ -79,7 +79,7 @@ def _delete(context: EndContext, server: Server) -> PollAgain:
 def _request_action(
     context: EndContext, server: Server, name: str, request: Callable[[], None]
 ) -> PollAgain:
-    """Ask for an action; after a while without any effect tell that, and ask again.
+    """Request an action; if it has no effect for some time, report that and repeat the request.
 
     nova-compute may fail after nova-api has accepted it: the server is as it was before, or in
     ERROR.
@@ -94,7 +94,7 @@ def _failed(server: Server, name: str) -> str:
     because = f': {told}' if told and server['status'] == 'ERROR' else ''
     return (
         f'The server is {server["status"]} after the action {name}{because}. See "openstack '
-        f'server event list {server["id"]}". The action is tried again.'
+        f'server event list {server["id"]}". The action is retried.'
     )
 
 
@@ -112,7 +112,7 @@ def _move(name: str, argument: Any = None) -> EndStep:
 
 
 def _shelve(context: EndContext, server: Server) -> PollAgain:
-    """Shelve a server, after its name was cut to what Nova can give its image a name with."""
+    """Shelve a server, after its name was cut to the length that its image allows."""
 
     def request() -> None:
         name = server['name']
@@ -138,7 +138,7 @@ def _offload(context: EndContext, server: Server) -> PollAgain | None:
 
 
 def _image(context: EndContext, server: Server) -> PollAgain:
-    """Make the image once, and delete the server when the image is complete."""
+    """Create the image once, and delete the server when the image is complete."""
     key = context.reservation.id
     image = servers.find_image(context.conn, key, context.lease.project_id)
     if image and image.status == 'active':
@@ -156,7 +156,7 @@ def _image(context: EndContext, server: Server) -> PollAgain:
     name = context.prefix + server['name']
     return context.once(
         server_recovery.IMAGE_REQUEST,
-        'Nova could not make the image of the server.',
+        'Nova could not create the image of the server.',
         lambda: servers.create_image(context.conn, server['id'], name, key),
     )
 
@@ -210,7 +210,7 @@ STEPS: Mapping[str, Mapping[str, EndStep]] = {
 
 
 def observe_server(context: EndContext, server: Server) -> EndContext:
-    """Return the same look with a server as Nova shows it."""
+    """Return the same poll with a server as Nova shows it."""
     task, moved = server.get('OS-EXT-STS:task_state'), server.get('updated')
     return context.observe(
         server['status'], task, moved, server_recovery.describe_upload(context, server)
@@ -236,9 +236,9 @@ def take_end_step(context: EndContext, server: Server) -> PollAgain | None:
 
 
 def _is_returning(context: EndContext, server: Mapping[str, Any]) -> bool:
-    """Tell whether a server is shelved that Nova unshelves: it has that status until it runs.
+    """Return whether a server is shelved and Nova unshelves it: it has that status until it runs.
 
-    An unshelving that is lost is not: the server stays what its end makes it.
+    A lost unshelving does not count: the server stays in the state that its end leaves.
     """
     task = server.get('OS-EXT-STS:task_state') or ''
     if server['status'] not in _SHELVED_STEPS or context.on_end == 'nothing':
@@ -249,10 +249,10 @@ def _is_returning(context: EndContext, server: Mapping[str, Any]) -> bool:
 
 
 def _has_run(context: EndContext, server: Server) -> bool:
-    """Tell whether there may be data in a server.
+    """Return whether there may be data in a server.
 
-    Nova says when it was launched first, also one that Heat woke. That we noted its start is
-    believed too, but not of a member of a stack, which Heat may have left asleep.
+    Nova shows when a server was first launched, also if Heat started it. A recorded start counts,
+    too, but not that of a member of a stack, which Heat may have left reserved.
     """
     noted = context.has_run and prebuilt_plugin.STACK_ID_KEY not in context.reservation.params
     return noted or bool(server.get('OS-SRV-USG:launched_at'))
@@ -284,8 +284,8 @@ _LOCK_PREFIX: Final = 'Climate: '
 #: Start of the reason if the lock is of one lease.
 _LEASE_LOCK_PREFIX: Final = _LOCK_PREFIX + 'the preemptible lease {} '
 _PREEMPTED_LOCK_REASON: Final = (
-    _LEASE_LOCK_PREFIX + 'was preempted by another one. The server is unshelved when there '
-    'is room again; to delete it take it out of the lease, or end that.'
+    _LEASE_LOCK_PREFIX + 'was preempted by another one. The server is unshelved when capacity is '
+    'sufficient; to delete it, remove it from the lease, or end the lease.'
 )
 _ENDING_LOCK_REASON: Final = _LEASE_LOCK_PREFIX + 'ends. The server is unlocked in a minute.'
 #: The recorded request while a server is locked because its lease ends.
@@ -337,7 +337,7 @@ def unshelve(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     if context.progress.asked == 'unshelve':
         if not is_locked_by_climate(server):
             _lock(context)
-        raise context.failure('Nova finds no room for the server, which stays shelved until then.')
+        raise context.failure('Nova finds no host for the server, which stays shelved until then.')
     rest = context.rest()
     if rest is not None:
         return rest
@@ -418,7 +418,7 @@ def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> PollAgain
     if server.get('OS-EXT-STS:task_state'):
         return _wait_long(context, doing)
     seconds = 60 * context.options.lost_task_minutes
-    why = 'the policy os_compute_api:os-shelve:shelve_offload of Nova is against it'
+    why = 'the policy os_compute_api:os-shelve:shelve_offload of Nova does not allow it'
     command = f'openstack server shelve --offload {context.resource_id}'
     return wait_for_operator(context, doing, seconds, why, command)
 
@@ -426,7 +426,9 @@ def _wait_until_off(context: EndContext, server: Mapping[str, Any]) -> PollAgain
 def _wait_long(context: StepContext, doing: str) -> PollAgain:
     """Wait for what Nova copies to or from a host; require an administrator when it is lost."""
     seconds = 60 * context.options.lost_upload_minutes
-    command = f'openstack server event list {context.resource_id}, and repair what it says'
+    command = (
+        f'openstack server event list {context.resource_id}, and repair the error that it shows'
+    )
     return wait_for_operator(
         context, doing, seconds, 'its data may be in its image alone', command
     )

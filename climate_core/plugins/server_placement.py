@@ -153,7 +153,7 @@ def _raise_cannot_drain(
     listed: Sequence[CandidateHost], found: int, count: int, unplaceable: Sequence[CandidateHost]
 ) -> NoReturn:
     if not listed:
-        raise CannotDrainHosts('No host can be emptied for it: no shared host would do.')
+        raise CannotDrainHosts('No host can be drained for it: no shared host matches.')
     reasons = []
     obstacles = collections.Counter(
         server.obstacle for each in listed for server in each.servers if server.obstacle
@@ -163,10 +163,10 @@ def _raise_cannot_drain(
         reasons.append(f'Servers cannot be moved: {told}.')
     if unplaceable:
         names = words.counted(len(unplaceable), 'host')
-        reasons.append(f'There is no room elsewhere for the servers of {names}.')
+        reasons.append(f'Other hosts have no capacity for the servers of {names}.')
     why = ' '.join(reasons)
     would_do = words.counted(len(listed), 'shared host')
-    message = f'{found} of {would_do} can be emptied for it, and {count} must be. {why}'
+    message = f'{found} of {would_do} can be drained for it, and {count} must be. {why}'
     raise CannotDrainHosts(message.rstrip(), why)
 
 
@@ -348,7 +348,7 @@ class FreeCapacity:
     def _is_too_little(
         self, equal: Iterable[Sequence[RunningServer]], leaving: Iterable[str]
     ) -> bool:
-        """Tell whether all that is free is not enough, however it is divided."""
+        """Return whether the total free capacity is insufficient, however it is divided."""
         left = dict(self._total)
         for name in leaving:
             if name in self._targets:

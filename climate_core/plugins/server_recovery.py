@@ -48,9 +48,10 @@ END_RECOVERY_OPTIONS: Final = (
         default=20,
         min=1,
         help='Minutes after which another task of a server that does not change counts as lost '
-        '(powering-off, suspending ...): its state is reset, and the end goes on; at the start '
-        'it is reset to error. So it is with a build that no host has. After as long a failing '
-        'end keeps no other resources of the lease waiting that do not depend on the server.',
+        '(powering-off, suspending ...): its state is reset, and the end continues; at the start '
+        'it is reset to error. The same applies to a build that no host has. After the same time '
+        'a failing end no longer blocks the resources of the lease that do not depend on the '
+        'server.',
     ),
     cfg.IntOpt(
         'lost_upload_minutes',
@@ -58,7 +59,7 @@ END_RECOVERY_OPTIONS: Final = (
         min=1,
         help='The same for a task that uploads an image, and whose image does not change, or that '
         'copies one to a host (unshelving, rebuilding ...), and for an image that no process '
-        'uploads any more: that is deleted and made again.',
+        'uploads any more: the image is deleted and recreated.',
     ),
     cfg.IntOpt(
         'lost_move_minutes',
@@ -82,16 +83,16 @@ RECOVERY_OPTIONS: Final = (
         'lost_wake_up_seconds',
         default=40,
         min=1,
-        help='Seconds after which a wake-up that no nova-compute has begun is asked for again. '
+        help='Seconds after which a wake-up that no nova-compute has begun is requested again. '
         'More than [climate] wake_up_timeout of Nova.',
     ),
     cfg.IntOpt(
         'lost_build_minutes',
         default=10,
         min=1,
-        help='Minutes after which the request for a server that is made for its lease counts as '
-        'lost, if no host has it yet: it is deleted and made again. One that a host has is left '
-        'to [DEFAULT] instance_build_timeout of Nova.',
+        help='Minutes after which the request for a server that is created for its lease counts '
+        'as lost, if no host has it yet: the server is deleted and recreated. A server that a '
+        'host has is left to [DEFAULT] instance_build_timeout of Nova.',
     ),
     *END_RECOVERY_OPTIONS,
 )
@@ -103,11 +104,11 @@ _MOVES: Final = ('resize_', 'migrating')
 #: The message of Nova if there is no host (nova/exception.py NoValidHost).
 _NO_HOST: Final = 'No valid host'
 _BUILDING: Final = frozenset({'BUILD', 'UNKNOWN'})
-#: What counts as asked for while Nova makes an image.
+#: The recorded request while Nova creates an image.
 IMAGE_REQUEST: Final = 'image'
-#: What counts as asked for when the state of a server was reset whose end goes on.
+#: The recorded request when the state of a server was reset whose end continues.
 RESET_REQUEST: Final = 'reset_state'
-#: What counts as asked for when the state of a server was reset that did not start.
+#: The recorded request when the state of a server was reset that did not start.
 ABANDONED_START: Final = 'give_up'
 
 
@@ -141,7 +142,7 @@ def repeat_wake_up(context: StepContext) -> PollAgain:
     That is safe however often it is done: see nova_ext/api/wake_up.py.
     """
     repair = _ServerRepair(
-        'wake_up', 'it was asked for again.', 'climate-manage repair', requests=[('wake_up', {})]
+        'wake_up', 'it was requested again.', 'climate-manage repair', requests=[('wake_up', {})]
     )
     doing = 'No nova-compute has begun to start the server'
     return wait_or_repair(context, doing, context.options.lost_wake_up_seconds, repair)
@@ -174,7 +175,7 @@ def wait_for_task(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     else:
         repair = _ServerRepair(
             RESET_REQUEST,
-            'its state was reset, and its end goes on.',
+            'its state was reset, and its end continues.',
             f'openstack server set --state active {server_id}',
             # An image whose task was reset is polled further; other actions are requested again.
             asked=None if context.progress.asked == IMAGE_REQUEST else RESET_REQUEST,
@@ -235,7 +236,7 @@ def wait_until_forgotten(context: 'EndContext', server: Mapping[str, Any]) -> Po
     nova-compute died between the two. When it starts again, it ends that itself
     (nova/compute/manager.py ``_complete_partial_deletion``).
     """
-    doing = f'The server has been {server["status"]}, and Nova has not forgotten it'
+    doing = f'The server has been {server["status"]}, and Nova still has it'
     return _wait_for_deletion(context, doing)
 
 
@@ -252,14 +253,14 @@ def _wait_for_deletion(context: StepContext, doing: str) -> PollAgain:
 
 
 def wait_for_image(context: 'EndContext', image: 'Copy') -> PollAgain:
-    """Wait for an image on which its server shows no task any more; let a lost one be made again.
+    """Wait for an image on which its server shows no task any more; have a lost image recreated.
 
     nova-compute ends the task before it knows that the image is complete, and when it is restarted
     (nova/compute/manager.py ``_init_instance``).
     """
     repair = _ServerRepair(
         'delete_image',
-        'it was deleted and is made again.',
+        'it was deleted and is recreated.',
         f'openstack image delete {image.id}',
         requests=[('delete_image', image.id)],
     )
@@ -268,7 +269,7 @@ def wait_for_image(context: 'EndContext', image: 'Copy') -> PollAgain:
 
 
 def describe_upload(context: 'EndContext', server: Mapping[str, Any]) -> str:
-    """Return a text that changes as long as the image does that a task makes, or made."""
+    """Return a text that changes as long as the image changes that a task creates, or created."""
     task = server.get('OS-EXT-STS:task_state') or ''
     is_left = not task and context.progress.asked == IMAGE_REQUEST
     if not (is_left or task.startswith(_UPLOADS)):
@@ -294,7 +295,7 @@ def check_build(context: StepContext, server: Mapping[str, Any]) -> str | None:
     """
     status = server['status']
     if status == 'ERROR':
-        told = str((server.get('fault') or {}).get('message') or 'Nova does not say why')
+        told = str((server.get('fault') or {}).get('message') or 'Nova reports no reason')
         kind = exceptions.NoCapacity if _NO_HOST in told else exceptions.Permanent
         raise kind(
             describe_build_failure(
@@ -328,7 +329,7 @@ def _describe_shortage(context: StepContext, told: str) -> str:
     try:
         found = pool_capacity.describe_shortage(context.service, wanted)
     except errors.EXPECTED as exc:
-        LOG.info('What there is too little of for %s is not known: %s', wanted['name'], exc)
+        LOG.info('Could not find which capacity is insufficient for %s: %s', wanted['name'], exc)
         return ''
     return f' {found}' if found else ''
 
@@ -340,4 +341,4 @@ def describe_build_failure(reservation: 'Reservation', reason: str) -> str:
     size = f'{held.get("vcpus", 0)} VCPUs, {held.get("memory_mb", 0)} MB of memory'
     if held.get('disk_gb'):
         size += f', {held["disk_gb"]} GB of disk'
-    return f'The server {name} ({size}) could not be made: {reason}'
+    return f'The server {name} ({size}) could not be created: {reason}'

@@ -100,8 +100,8 @@ _DISK_SCHEMA: Final = {
 SCHEMA: Final[Mapping[str, Any]] = {
     SPEC_KEY: {
         'type': 'object',
-        'description': 'What servers are made from for the lease, as POST /servers of Nova takes '
-        'it, in place of resource_id. Each of them becomes a reservation.',
+        'description': 'Specification of servers to create for the lease, in the format of POST '
+        '/servers of Nova, in place of resource_id. Each server becomes a reservation.',
         'properties': {
             'name': {**provisioned_plugin.PRINTABLE_SCHEMA, **provisioned_plugin.NAME_DESCRIPTION},
             'flavorRef': provisioned_plugin.PRINTABLE_SCHEMA,
@@ -133,7 +133,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
                 'format': 'base64',
                 'maxLength': 65535,
                 'writeOnly': True,
-                'description': 'In base64. It is sealed until the server is made, and not shown.',
+                'description': 'In base64. It is sealed until the server is created, and not '
+                'shown.',
             },
             'adminPass': {**_TEXT_SCHEMA, 'writeOnly': True, 'description': 'The same.'},
             'metadata': provisioned_plugin.metadata_schema(128, limits.SERVER_KEY_PATTERN),
@@ -150,9 +151,8 @@ SCHEMA: Final[Mapping[str, Any]] = {
             'description': {**_WORD_SCHEMA, 'format': 'printable'},
             HINTS_KEY: {
                 'type': 'object',
-                'description': 'What POST /servers takes beside the server as '
-                'os:scheduler_hints: the id of a server group, and ids of servers on whose host '
-                'they are to be, or not to be.',
+                'description': 'The os:scheduler_hints of POST /servers: the id of a server '
+                'group, and ids of servers on whose host they are to be, or not to be.',
                 'properties': {
                     'group': _UUID_SCHEMA,
                     'same_host': _SERVERS_SCHEMA,
@@ -192,7 +192,7 @@ def reserve_servers(
     secrets = {name: wanted[name] for name in _SECRET_FIELDS if name in wanted}
     if secrets and not keys:
         raise exceptions.BadRequest(
-            'It cannot be kept here before the server is made: the operator has set no '
+            'It cannot be stored until the server is created: the operator has set no '
             'secret_keys. Leave it out.',
             field=f'{SPEC_KEY}.{min(secrets)}',
         )
@@ -211,7 +211,7 @@ def reserve_servers(
 def _check(
     conn: 'connections.Connection', wanted: Mapping[str, Any], allows_external: bool
 ) -> dict[str, Any]:
-    """Return the flavor; refuse what refers to things that the user has not."""
+    """Return the flavor; reject references to resources that the user does not have."""
     with errors.for_user(f'{SPEC_KEY}.flavorRef'):
         flavor = servers.get_flavor(conn, wanted['flavorRef'])
     image: Mapping[str, Any] | None = None
@@ -220,7 +220,7 @@ def _check(
             image = servers.check_image(conn, wanted['imageRef'])
     elif not wanted.get(server_checks.BLOCK_DEVICES_KEY):
         raise exceptions.BadRequest(
-            'It is needed: the id of an image, if there is no block_device_mapping_v2.',
+            'It is required without block_device_mapping_v2: the id of an image.',
             field=f'{SPEC_KEY}.imageRef',
         )
     image = server_checks.check_block_devices(
@@ -264,7 +264,7 @@ def check_now(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> None
 def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host: bool) -> None:
     """Reject a flavor with less memory or disk than the image needs.
 
-    :param is_on_host: the root disk is on the host, and as large as the flavor says
+    :param is_on_host: the root disk is on the host, and as large as the flavor defines
     """
     needs = [('ram', int(image.get('min_ram') or 0), 'MiB')]
     # A flavor without a disk takes the size of the image.
@@ -319,7 +319,7 @@ def _amounts(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, 
 def build_request(
     lease: 'Lease', reservation: 'Reservation', keys: Sequence[str]
 ) -> tuple[dict[str, Any], Mapping[str, Any]]:
-    """Return what Nova is to make a server from, and its scheduler hints.
+    """Return the specification from which Nova creates a server, and its scheduler hints.
 
     :raises climate_core.exceptions.Transient: no key of the operator opens what is sealed, or the
         metadata; the operator can add it
@@ -344,7 +344,7 @@ def build_request(
                 )
                 raise exceptions.Transient(
                     'secret_keys of climate.conf has no key that opens its user data or its '
-                    'password: the operator has to add it.'
+                    'password: the operator must add it.'
                 ) from exc
     return {**kept, 'tags': [reservation_tag(reservation)]}, told
 

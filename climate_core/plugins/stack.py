@@ -55,23 +55,23 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
     resource_type = prebuilt_plugin.STACK_TYPE
     title = 'Stack'
     service = 'heat'
-    description = 'A Heat stack whose reserved servers and volumes are woken together, in order.'
+    description = 'A Heat stack whose reserved servers and volumes are started together, in order.'
     # After hosts, which its servers may run on.
     rank = 6
     rank_at_end = 100
     options = (
         prebuilt_plugin.on_end_option(
-            stack_end.END_ACTIONS, 'stack', 'A stack that was never woken'
+            stack_end.END_ACTIONS, 'stack', 'A stack that was never started'
         ),
         prebuilt_plugin.first_poll_option('Heat', 'heat_notifications'),
         cfg.StrOpt(
             'snapshot_prefix',
             default='reserved_',
-            help='The snapshot that is made at the end is called this plus the name of the stack '
-            'and the id of the reservation.',
+            help='Prefix of the name of the snapshot that is created at the end; the name of the '
+            'stack and the id of the reservation follow.',
         ),
         prebuilt_plugin.lead_option(
-            'the stacks of its templates are filled, so that they can be woken in time.'
+            'the stacks of its templates are filled, so that they can be started in time.'
         ),
         *stack_end.RECOVERY_OPTIONS,
     )
@@ -107,7 +107,7 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
         if stack_templates.is_requested(values):
             params = stack_templates.check_request(self.conf, user, lease_id, values)
             params |= self._params(values)
-            # It has no id before it is made.
+            # It has no id before it is created.
             return ReservedResource(f'new:{values["name"]}', params, {'stacks': 1})
         wanted = values['resource_id']
         with errors.for_user('resource_id'):
@@ -160,25 +160,25 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
         if stack.status == 'DELETE_IN_PROGRESS':
             return stack_end.wait_for_action(context, stack, 'delete')
         if stack.in_progress:
-            # Not noted as the update that wakes the stack, which is to be asked for at the start.
+            # Not recorded as the update that starts the stack, which is requested at the start.
             return stack_end.wait_for_action(context, stack, stack_end.WAKE, asked=stack_end.FILL)
         if _went_wrong(stack):
-            raise exceptions.Permanent(f'Heat could not make the stack: {stack.reason}')
+            raise exceptions.Permanent(f'Heat could not create the stack: {stack.reason}')
         if stack_templates.FILLED in stack.tags and not _has_asleep(context.conn, stack):
             raise exceptions.Permanent(
-                'The template has no server and no volume that could be held. With hold start it '
-                'is made at the start.'
+                'The template has no server and no volume that could be reserved. With hold start '
+                'it is created at the start.'
             )
         return None
 
     def _fill(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
-        """Ask for the update that fills a stack; look once more if Heat refuses it."""
+        """Request the update that fills a stack; read the stack again if Heat rejects it."""
         try:
             stack_templates.fill(context.conn, stack, context.reservation)
         except errors.Busy:
             return context.put_off(stack_end.describe_progress(stack))
         except exceptions.Permanent:
-            # Heat fills no stack that its user has begun to delete since the look.
+            # Heat fills no stack whose deletion its user has requested since it was read.
             seen = stacks.get(context.conn, stack.id)
             if not seen.status.startswith('DELETE_'):
                 raise
@@ -205,9 +205,9 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
             stacks.delete(conn, stack)
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:
-        """Keep members waiting only, and those only until the stack could not be deleted often.
+        """Block members only, and only until the deletion of the stack has failed several times.
 
-        Their own end actions free what they hold then, unless the stack is to be kept.
+        Their own end actions release their capacity then, unless the stack is to be kept.
         """
         if other.params.get(prebuilt_plugin.STACK_ID_KEY) != own.resource_id:
             return False
@@ -222,9 +222,9 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
         if wait is None and prebuilt_plugin.are_all_members_reserved(
             step_context.connect_as_owner(self.cloud, lease), lease, reservation
         ):
-            # Not a failure: they may all be standby members of groups, which is for Heat to know.
+            # Not a failure: they may all be standby members of groups, which only Heat knows.
             LOG.warning(
-                'Heat has updated stack %s and woken none of its members. Unless they are '
+                'Heat has updated stack %s and started none of its members. Unless they are '
                 'standby members of groups, Heat has lost climate.yaml of its environment_dir',
                 reservation.resource_id,
             )
@@ -234,7 +234,7 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
         if stack.status == 'DELETE_COMPLETE':
             raise errors.Gone(self.gone)
         if stack.status == 'DELETE_FAILED':
-            raise exceptions.Transient(f'The stack is half deleted: {stack.reason}')
+            raise exceptions.Transient(f'The stack is only partly deleted: {stack.reason}')
         context = context.observe(*stack_end.observe_stack(context, stack))
         if stack.status == 'DELETE_IN_PROGRESS':
             return stack_end.wait_for_action(context, stack, 'delete')
@@ -258,7 +258,7 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
 
 
 def _check(context: 'RequestContext', user: 'connections.Connection', stack: 'Stack') -> None:
-    """Refuse what cannot be woken: a part of a stack, one that is broken, another user's.
+    """Reject a stack that cannot be started: a nested one, a broken one, another user's.
 
     :raises climate_core.exceptions.Permanent: it is that, or nothing in it waits for its lease
     """
@@ -272,14 +272,14 @@ def _check(context: 'RequestContext', user: 'connections.Connection', stack: 'St
         raise exceptions.Permanent(
             f'The stack {name} is {stack.status} and cannot be reserved: {stack.reason}'
         )
-    # Heat asks in the name of the stack's user, before it builds the first member.
+    # Heat sends the request in the name of the stack's user, before it builds the first member.
     if context.by_service:
         return
     if stack.owner and context.user_name and stack.owner != context.user_name:
-        # Heat would refuse it at the start only.
+        # Heat would reject it only at the start.
         raise exceptions.Permanent(
-            f'The stack {name} was made by {stack.owner}, and Heat lets no other user '
-            f'wake it with a lease: it must be reserved by {stack.owner}.'
+            f'The stack {name} was created by {stack.owner}, and Heat lets no other user start it '
+            f'with a lease: it must be reserved by {stack.owner}.'
         )
     if not _has_asleep(user, stack):
         raise exceptions.Permanent(
@@ -290,14 +290,14 @@ def _check(context: 'RequestContext', user: 'connections.Connection', stack: 'St
 
 
 def _intention(what: str, stack: 'Stack | None' = None) -> str:
-    """Name what is about to be asked of a stack as it is; without one, of any."""
+    """Return the name of a request about a stack as it is; without a stack, of any."""
     return f'{what} of a stack of {stack.updated if stack else ""}'
 
 
 def _was_taken(what: str, context: StepContext, stack: 'Stack') -> bool:
-    """Tell whether Heat took what was asked for last.
+    """Return whether Heat accepted the last request.
 
-    If its answer was lost, or the manager that asked, an action that began since then tells it.
+    If its answer was lost, or the manager died, an action that began since then shows it.
     """
     last = context.progress.asked or ''
     lost = last.startswith(_intention(what)) and last != _intention(what, stack)
@@ -305,10 +305,10 @@ def _was_taken(what: str, context: StepContext, stack: 'Stack') -> bool:
 
 
 def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
-    """Ask Heat for an update or an action, which are what a failed one is followed by."""
+    """Request an update or an action from Heat, which also follow a failed one."""
     taken = _was_taken(what, context, stack) or _was_taken(stack_end.FILL, context, stack)
     if taken and _went_wrong(stack):
-        raise context.failure(f'The stack could not be woken: {stack.reason}')
+        raise context.failure(f'The stack could not be started: {stack.reason}')
     intention = _intention(what, stack)
     if context.progress.asked != intention:
         return context.rest() or context.intend(intention)
@@ -319,13 +319,13 @@ def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
     except errors.Refused:
         raise
     except exceptions.Permanent as exc:
-        # Heat found a mistake, perhaps because a service did not answer: it may be repaired.
+        # Heat found an error, perhaps because a service did not answer: it may be repaired.
         raise exceptions.Transient(str(exc), context.note(None).progress.dump()) from exc
     return context.first_wait(what)
 
 
 def _went_wrong(stack: 'Stack') -> bool:
-    """Tell whether the last action failed, also if Heat took it back, as some stacks want it."""
+    """Return whether the last action failed, also if Heat rolled it back on request."""
     return stack.status.endswith('_FAILED') or stack.status.startswith('ROLLBACK_')
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a reserved stack: look at it, take the one step that brings it nearer to its end.
+"""Take the next step of the end of a reserved stack.
 
 Heat does one thing at a time with a stack, but deletes it in the middle of another. A stack that
 is being deleted by its owner is waited for, too: that frees its members and the lease in it.
@@ -8,10 +8,10 @@ Snapshots of a stack go with it, so the end action ``snapshot`` keeps the stack,
 Heat suspends no stack of which a resource is broken. After a few tries the stack is left as it is,
 and its servers are suspended one by one, see :mod:`climate_core.plugins.prebuilt_plugin`.
 
-A stack that was never woken is deleted, whatever its end action is. One whose wake-up failed
-half-way may hold data, so it is ended as asked if a member of it is awake. And one that its user
-updates so that it has neither a lease nor members goes on: heat_ext asks for ``nothing`` then.
-One that was made for its lease and is not filled yet never goes on.
+A stack that was never started is deleted, whatever its end action is. A stack whose start failed
+may hold data, so its end action applies if a member is active. A stack that its user updates so
+that it has neither a lease nor members stays: heat_ext requests ``nothing`` then. A stack that was
+created for its lease and is not filled yet is always deleted.
 """
 
 import dataclasses
@@ -37,7 +37,10 @@ LOG = log.getLogger(__name__)
 END_ACTIONS = [
     ('delete', 'Delete it.'),
     ('suspend', 'Suspend it; hosts and backends keep the capacity.'),
-    ('snapshot', 'Make a snapshot of it, then suspend it: Heat deletes snapshots with the stack.'),
+    (
+        'snapshot',
+        'Create a snapshot of it, then suspend it: Heat deletes snapshots with the stack.',
+    ),
     ('nothing', 'Leave it as it is.'),
 ]
 #: Statuses in which Heat may be about to take the lease out of a stack.
@@ -52,22 +55,22 @@ RECOVERY_OPTIONS: Final = (
         default=10,
         min=1,
         help='Minutes after which an action of Heat with a stack counts as lost if nothing of the '
-        'stack changes: it is asked for again, and an engine that lives goes on. More than the '
-        'longest time that one resource of a template takes.',
+        'stack changes: it is requested again, and an engine that is alive continues. More than '
+        'the longest time that one resource of a template takes.',
     ),
     cfg.IntOpt(
         'lost_snapshot_minutes',
         default=60,
         min=1,
-        help='The same for a snapshot of a stack, which is broken off by what is asked for then.',
+        help='The same for a snapshot of a stack, which the next request interrupts.',
     ),
 )
 WAKE: Final = 'update'
 RESUME: Final = 'resume'
 FILL: Final = 'fill'
-#: Heat does not say it: that Keystone refuses it a trust comes as an Internal Server Error.
+#: Heat does not report it: if Keystone rejects its trust, Heat answers an Internal Server Error.
 _OTHER_USERS_HINT = (
-    'If another user of the project updated the stack, its own user has to update it once: '
+    'If another user of the project updated the stack, its own user must update it once: '
     'openstack stack update --existing'
 )
 #: Action -> what an operator types for it, before the id of the stack.
@@ -76,8 +79,8 @@ _OPERATOR_COMMANDS: Final = {
     'suspend': 'openstack stack suspend',
     'resume': 'openstack stack resume',
 }
-#: Explanations of statuses that the user did not ask for.
-_STATUS_MEANINGS: Final = {'UPDATE_IN_PROGRESS': ' (Heat updates a stack to wake what is in it)'}
+#: Explanations of statuses that the user did not request.
+_STATUS_MEANINGS: Final = {'UPDATE_IN_PROGRESS': ' (Heat updates a stack to start its members)'}
 _UPDATE_COMMAND: Final = 'openstack stack update --existing'
 
 
@@ -124,11 +127,11 @@ def _delete(context: EndContext, stack: 'Stack') -> PollAgain:
 
 
 def ask_to_delete(context: StepContext, stack: 'Stack') -> None:
-    """Ask with the owner's rights, and with the service's if Heat does not take those.
+    """Request with the owner's rights, and with the service's if Heat does not accept those.
 
     It does not if another user of the project updated the stack: see ``check_refresh_cred`` in
     heat/engine/service.py delete_stack. Then it takes a trust from the user who deletes the stack,
-    which Keystone refuses to give to one who has a trust only. Heat answers that with 500.
+    which Keystone rejects for a token of a trust. Heat answers that with 500.
     """
     try:
         stacks.delete(context.conn, stack)
@@ -195,18 +198,18 @@ def _suspend(context: EndContext, stack: 'Stack', tries: int = MAX_TRIES) -> Pol
 def _take_over(
     context: EndContext, stack: 'Stack', snapshot: stacks.Snapshot | None = None
 ) -> PollAgain:
-    """Wait for what Heat does with a stack; suspend it in the middle of that when it is lost.
+    """Wait for an action of Heat on a stack; suspend the stack when the action is lost.
 
-    Heat makes no snapshot in the middle of something, but suspends a stack then.
+    Heat creates no snapshot during another action, but suspends a stack then.
 
-    :param snapshot: what is waited for if the stack does not show that Heat makes it: an engine
-        died before it began, or after its last change of the stack
+    :param snapshot: the awaited snapshot if the stack does not show that Heat creates it: an
+        engine died before it began, or after its last change of the stack
     """
     return wait_for_action(context, stack, 'suspend', snapshot=snapshot)
 
 
 def _snapshot(context: EndContext, stack: 'Stack') -> PollAgain | None:
-    """Make the snapshot once, and suspend the stack when it is complete or given up."""
+    """Create the snapshot once, and suspend the stack when it is complete or abandoned."""
     if stack.in_progress:
         return _take_over(context, stack)
     found = stacks.find_snapshot(context.conn, stack, context.reservation.id)
@@ -219,12 +222,12 @@ def _snapshot(context: EndContext, stack: 'Stack') -> PollAgain | None:
         return _take_over(context, stack, snapshot=found)
     if found:
         stacks.delete_snapshot(context.conn, stack, found.id)
-        raise context.failure(f'Heat could not make the snapshot: {found.reason}')
+        raise context.failure(f'Heat could not create the snapshot: {found.reason}')
     return _ask_for_snapshot(context, stack)
 
 
 def _is_left(snapshot: stacks.Snapshot, stack: 'Stack') -> bool:
-    """Tell whether no engine makes a snapshot any more, because something else was begun.
+    """Return whether no engine creates a snapshot any more, because another action was begun.
 
     Heat deletes none that is IN_PROGRESS (heat/engine/service.py delete_snapshot).
     """
@@ -236,7 +239,7 @@ def _ask_for_snapshot(context: EndContext, stack: 'Stack') -> PollAgain:
     try:
         return context.once(
             'snapshot',
-            f'The snapshot of the stack is gone before it was complete: {stack.reason}',
+            f'The snapshot of the stack was deleted before it was complete: {stack.reason}',
             lambda: stacks.create_snapshot(context.conn, stack, name),
         )
     except errors.Busy:
@@ -257,7 +260,7 @@ def observe_stack(context: StepContext, stack: 'Stack') -> tuple[str | None, ...
 
 
 def describe_progress(stack: 'Stack') -> str:
-    """Describe what is waited for."""
+    """Describe the action that is in progress."""
     return f'The stack has been {stack.status}{_STATUS_MEANINGS.get(stack.status, "")}'
 
 
@@ -268,7 +271,7 @@ def wait_for_action(
     asked: str | None = None,
     snapshot: 'Snapshot | None' = None,
 ) -> PollAgain:
-    """Wait for what Heat does with a stack; request an action when that is lost.
+    """Wait for an action of Heat on a stack; request an action when it is lost.
 
     :param asked: the name under which the request is recorded, if not that of the action
     :param snapshot: one that is waited for although the stack is not in progress
@@ -278,13 +281,13 @@ def wait_for_action(
     minutes = options.lost_snapshot_minutes if slow else options.lost_action_minutes
     repair = _StackRepair(
         asked or action,
-        'Heat was asked to go on with another engine.',
+        'Heat was requested to continue with another engine.',
         f'{_OPERATOR_COMMANDS.get(action, _UPDATE_COMMAND)} {stack.id}',
         asked=asked or action,
         stack=stack,
         action=action,
-        # Heat may wait for ever for a member, as for a volume whose detachment nova-compute did
-        # not finish: after some failures the members are ended by themselves.
+        # Heat may wait without limit for a member, as for a volume whose detachment nova-compute
+        # did not finish: after some failures the members are ended by themselves.
         is_failure=stack.status == 'DELETE_IN_PROGRESS',
     )
     what = (

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Create stacks for a lease from a template: first a placeholder, then its content.
 
-Heat takes a trust from the user who creates a stack, and Keystone refuses that to a token of a
-trust. So the stack is created with the user's own token while the lease is created, as a
+Heat takes a trust from the user who creates a stack, and Keystone rejects that for a trust-scoped
+token. So the stack is created with the user's own token while the lease is created, as a
 *placeholder*: the version and the parameters of the template, no resources. It has the id by which
 it is reserved, and stores what the user gave; the template is one of its files. One tag says that
 it is unfilled, others for which lease and by which request it was created. Filling it is one
@@ -249,13 +249,14 @@ STACK_SCHEMA: Final[Mapping[str, Any]] = {
         'type': 'string',
         # "$" alone would let a line end through.
         'pattern': r'^[a-zA-Z][a-zA-Z0-9_.-]{0,254}(?!\n)$',
-        'description': 'The name of the stack that is made: a letter, then up to 254 letters, '
-        'digits, "_", "." and "-".',
+        'description': 'Name of the created stack: a letter, then up to 254 letters, digits, "_", '
+        '"." and "-".',
     },
     'template': {
         'type': ['object', 'string'],
         'writeOnly': True,
-        'description': 'What to make a stack from, as Heat takes it, in place of resource_id.',
+        'description': 'Template of the stack to create, in the format of Heat, in place of '
+        'resource_id.',
     },
     'parameters': {
         'type': 'object',
@@ -265,7 +266,7 @@ STACK_SCHEMA: Final[Mapping[str, Any]] = {
     'environment': {
         'type': ['object', 'string'],
         'writeOnly': True,
-        'description': 'The environment of the stack, as Heat takes it.',
+        'description': 'The environment of the stack, in the format of Heat.',
     },
     'files': {
         'type': 'object',
@@ -277,7 +278,7 @@ STACK_SCHEMA: Final[Mapping[str, Any]] = {
         'type': 'string',
         'enum': ['now', 'start'],
         'description': 'Whether the servers and volumes of the template are reserved now, or '
-        'made at the start of the lease. Default: now. Must be left out in a lease of the kind '
+        'created at the start of the lease. Default: now. Must be left out in a lease of the kind '
         'scheduled: they are reserved shortly before its start.',
     },
 }
@@ -295,32 +296,32 @@ _LEASE: Final = 'climate_lease_id'
 
 
 def is_requested(values: Mapping[str, Any]) -> bool:
-    """Tell whether a reservation of a request is to be made from a template.
+    """Return whether a reservation of a request specifies a template.
 
-    :raises climate_core.exceptions.BadRequest: it says neither what is there nor what to make, or
+    :raises climate_core.exceptions.BadRequest: it has neither an existing stack nor a template, or
         both
     """
     if 'template' not in values:
         for field in _NEEDS_TEMPLATE:
             if field in values:
                 raise exceptions.BadRequest(
-                    f'{field}: is for a stack of a template; leave it out, or give a template.',
+                    f'{field}: is allowed only with a template; leave it out, or give a template.',
                     field=field,
                 )
         if 'resource_id' not in values:
             raise exceptions.BadRequest(
-                'Give the resource_id of a stack that is there, or a template to make one from.',
+                'Give the resource_id of an existing stack, or the template of a stack to create.',
                 field='resource_id',
             )
         return False
     if 'resource_id' in values:
         raise exceptions.BadRequest(
-            'Give a template or the resource_id of a stack that is there, not both.',
+            'Give a template or the resource_id of an existing stack, not both.',
             field='template',
         )
     if 'name' not in values:
         raise exceptions.BadRequest(
-            'It must be given: the name of the stack that is made.', field='name'
+            'It is required: the name of the stack to create.', field='name'
         )
     return True
 
@@ -328,9 +329,9 @@ def is_requested(values: Mapping[str, Any]) -> bool:
 def check_same(
     conf: 'cfg.ConfigOpts', reservation: 'Reservation', values: Mapping[str, Any]
 ) -> None:
-    """Check that a stack of a lease was made from what a request of its name says.
+    """Check that a stack of a lease was created from the specification of a request of its name.
 
-    :raises climate_core.exceptions.NameTaken: it was made from something else
+    :raises climate_core.exceptions.NameTaken: it was created from another specification
     """
     said = reservation.params.get(provisioned_plugin.DIGEST_KEY)
     if reservation.status == 'deleting' or said is None:
@@ -338,8 +339,8 @@ def check_same(
     if said in _digests(conf, reservation.lease_id, values):
         return
     raise exceptions.NameTaken(
-        f'The lease has a stack {values["name"]} already that was made from something else. Take '
-        'that out first, or choose another name.',
+        f'The lease already has a stack {values["name"]} that was created from another '
+        'specification. Remove it first, or choose another name.',
         field='name',
     )
 
@@ -350,14 +351,14 @@ def _digests(conf: 'cfg.ConfigOpts', lease_id: str, values: Mapping[str, Any]) -
 
 
 def is_made(reservation: 'Reservation') -> bool:
-    """Tell whether the stack of a reservation was made for it."""
+    """Return whether the stack of a reservation was created for it."""
     return provisioned_plugin.DIGEST_KEY in reservation.params or 'hold' in reservation.params
 
 
 def _is_held(params: Mapping[str, Any]) -> bool:
-    """Tell whether what is in a stack is reserved before the start of its lease.
+    """Return whether the members of a stack are reserved before the start of its lease.
 
-    :param params: of a reservation; in a lease of the kind scheduled they do not say it
+    :param params: of a reservation; in a lease of the kind scheduled they do not show it
     """
     return params.get('hold', 'now') == 'now'
 
@@ -368,11 +369,11 @@ def check_request(
     lease_id: str,
     values: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Preview a stack that is to be made; return what is kept with the reservation.
+    """Preview a stack to create; return the params that are stored with the reservation.
 
     :param conf: has the keys of the digest
     :param conn: with the rights of the user
-    :param lease_id: of the lease that it would be made for
+    :param lease_id: of the lease that it would be created for
     """
     kept, shown = placeholder(values), []
     _sent(values, kept)
@@ -381,7 +382,7 @@ def check_request(
         try:
             shown = stacks.preview(conn, _previewed(lease_id, values))
         except stacks.StackNameTaken as exc:
-            # That of an equal request that was broken off is found again when it is made.
+            # The stack of an equal, interrupted request is found when this one creates its stack.
             _find_placeholder(conn, values, _tags(lease_id, values, kept), exc)
             other = f'{values["name"]}-{lease_id}'
             shown = stacks.preview(conn, {**_previewed(lease_id, values), 'stack_name': other})
@@ -396,7 +397,7 @@ def create_unfilled(
     values: Mapping[str, Any],
     reserved: ReservedResource,
 ) -> ReservedResource:
-    """Make the placeholder for a lease, or find the one that an equal request made for it.
+    """Create the placeholder for a lease, or find that of an equal request for it.
 
     :param conn: with the rights of the user
     :param reserved: what the check found
@@ -415,19 +416,19 @@ def create_unfilled(
 
 
 def is_unfilled(stack: 'Stack') -> bool:
-    """Tell whether a stack is still the placeholder that was made at the request."""
+    """Return whether a stack is still the placeholder that was created for the request."""
     return UNFILLED in stack.tags
 
 
 def fill(conn: 'connections.Connection', stack: 'Stack', reservation: 'Reservation') -> None:
-    """Ask Heat, with the rights of the lease's owner, to make what the template says.
+    """Request the content of the template from Heat, with the rights of the lease's owner.
 
     :raises climate_core.exceptions.Permanent: the stack does not have its template any more
     """
     template = stacks.read_files(conn, stack).get(_FILE)
     if template is None:
         raise exceptions.Permanent(
-            f'The stack lacks its file {_FILE}: its user has updated it. Make another lease.'
+            f'The stack lacks its file {_FILE}: its user has updated it. Create another lease.'
         )
     changes: dict[str, Any] = {'template': template, 'tags': FILLED}
     if _is_held(reservation.params):
@@ -447,9 +448,9 @@ def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:
     environment = parse_template(values.get('environment') or {}, 'environment')
     parse_template(values.get('parameters') or {}, 'parameters')
     if _STRATEGIES in environment:
-        # They would go on for the update that fills it, in which nothing is to be merged.
+        # They would apply to the update that fills it, in which nothing is to be merged.
         raise exceptions.BadRequest(
-            f'{_STRATEGIES} cannot be kept: write the merged values into the environment.',
+            f'{_STRATEGIES} is not supported: write the merged values into the environment.',
             field='environment',
         )
     defaults = environment.get('parameter_defaults')
@@ -458,14 +459,14 @@ def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:
             f'It must not have {_LEASE}, which comes from the lease.', field='environment'
         )
     if _FILE in values.get('files', {}):
-        raise exceptions.BadRequest(f'They must not have one called {_FILE}.', field='files')
+        raise exceptions.BadRequest(f'They must not have a file called {_FILE}.', field='files')
     kept = {k: template[k] for k in (*_VERSIONS, *_PARAMETERS) if k in template}
     _encode(kept, 'template', 'The parameters of the template cannot')
     return kept
 
 
 def _sent(values: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a placeholder is made from, without its tags; its size is checked."""
+    """Return the request for a placeholder, without its tags; its size is checked."""
     text = values['template']
     text = text if isinstance(text, str) else _encode(text, 'template')
     wanted = {**_body(values, kept), 'files': {**values.get('files', {}), _FILE: text}}
@@ -486,9 +487,10 @@ def _body(values: Mapping[str, Any], template: Any) -> dict[str, Any]:
 
 
 def _previewed(lease_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is to be previewed: with its lease if it is held before that starts.
+    """Return the request for the preview: with its lease if it is reserved before that starts.
 
-    A group shows as many members then as are reserved. The lease is not there yet, and not asked.
+    A group then shows the number of members that are reserved. The lease does not exist yet, and
+    is not read.
     """
     body = _body(values, values['template'])
     if not lease_id or values.get('hold') == 'start':
@@ -500,7 +502,7 @@ def _previewed(lease_id: str, values: Mapping[str, Any]) -> dict[str, Any]:
     try:
         limits.encode(environment)
     except TypeError:
-        # It has what only YAML can say, as bytes, and Heat is to read that as it is.
+        # It has values that only YAML can express, as bytes, and Heat reads it unchanged.
         return body
     except ValueError as exc:
         raise exceptions.BadRequest(
@@ -515,9 +517,9 @@ def _find_placeholder(
     tags: Iterable[str],
     taken: stacks.StackNameTaken,
 ) -> 'Stack':
-    """Return the placeholder that an equal request made for the same lease.
+    """Return the placeholder that an equal request created for the same lease.
 
-    :param taken: how Heat said that the name of the stack is
+    :param taken: the error of Heat that the name of the stack is taken
     :raises climate_core.exceptions.NameTaken: it is that of another stack
     """
     found = stacks.find(conn, values['name'])
@@ -531,10 +533,10 @@ def _find_placeholder(
 
 
 def _tags(lease_id: str, values: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
-    """Return the tags of a placeholder; the last is a digest of what the request says.
+    """Return the tags of a placeholder; the last is a digest of the request.
 
-    All of the project see tags and may guess what they are made from. So what Heat hides from
-    them is left out: hidden parameters, and the environment, which may have more of them.
+    All users of the project see tags and may guess what they are computed from. So what Heat hides
+    from them is left out: hidden parameters, and the environment, which may have more of them.
     """
     said = {k: values[k] for k in ('name', 'template', 'files', 'hold') if k in values}
     declared: dict[str, Any] = {}
@@ -548,5 +550,5 @@ def _tags(lease_id: str, values: Mapping[str, Any], kept: Mapping[str, Any]) -> 
 
 
 def _is_open(declared: Any) -> bool:
-    """Tell whether a template does not hide a parameter."""
+    """Return whether a template does not hide a parameter."""
     return isinstance(declared, Mapping) and not any(declared.get(each) for each in _HIDDEN)

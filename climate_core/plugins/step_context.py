@@ -8,7 +8,7 @@ event, so retries, pauses and timeouts follow a lease to each manager and surviv
 An action that a service lost is repaired: the message never arrived, or its process died. It
 counts as lost when the state of its resource has not changed for some time. The user gets a reason
 after :data:`LONG_WAIT_SECONDS`, and half-way to the time when it counts as lost. Then the repair
-is made with the rights of the service, and again after the same time.
+is applied with the rights of the service, and again after the same time.
 """
 
 import dataclasses
@@ -54,13 +54,12 @@ class Progress:
     """The progress of one phase of a reservation; all methods return new values.
 
     :param phase: :data:`START` or :data:`END`
-    :param since: the time of the last change that was seen, of the last request, or of the last
-        failure
-    :param asked: what was asked for last, and has neither failed nor come about yet
+    :param since: the time of the last observed change, of the last request, or of the last failure
+    :param asked: the last request, which has neither failed nor taken effect yet
     :param asked_at: when that was, or when a request was last put off
-    :param failures: how often what was asked for did not come about
+    :param failures: how often requests had no effect
     :param reason: why it failed last, a sentence for the user
-    :param state: what was seen of the resource last
+    :param state: the last observed state of the resource
     :param rejected: the end action of each request that its service rejected as it was; None for
         no request
     :param rejected_since: when the first of these was rejected
@@ -149,7 +148,7 @@ class Progress:
         return dataclasses.replace(self, uses=uses, failing_since=since, failed_at=now)
 
     def with_end_continued(self, told: str | None, seconds: float, now: datetime.datetime) -> Self:
-        """Forget that the end fails, unless it waits for the next try of what failed.
+        """Remove the record that the end fails, unless it waits for the next try of what failed.
 
         A request that was accepted without effect twice may fail as slowly again: that stays
         recorded until the end.
@@ -251,11 +250,7 @@ class StepContext:
 
         :param doing: a description for the user, who gets it when the wait is long
         """
-        reason = (
-            f'{doing} for a long time already.'
-            if doing and self.age >= LONG_WAIT_SECONDS
-            else None
-        )
+        reason = f'{doing} for a long time.' if doing and self.age >= LONG_WAIT_SECONDS else None
         return self._later(self.progress, reason)
 
     def put_off(self, doing: str | None = None) -> PollAgain:
@@ -301,7 +296,8 @@ class StepContext:
     def intend(self, what: str) -> PollAgain:
         """Return a wait that saves the intention of a request before it is sent.
 
-        A manager that dies after the request leaves that to the next one, which asks no more.
+        A manager that dies after the request leaves that to the next one, which does not repeat
+        it.
         """
         return PollAgain(NO_DELAY, None, self.progress.with_intention(what).dump())
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``virtual:volume``: a volume that Cinder holds in the status lease-reserved.
+"""``virtual:volume``: a volume that Cinder keeps in the status lease-reserved.
 
-Cinder has chosen the backend and holds the capacity already; here the volume is created at the
+Cinder has chosen the backend and claimed the capacity already; here the volume is created at the
 start of the lease and its end action is done at the end. Where a request specifies volumes, in the
 words of POST /volumes, each is reserved as such a volume before that, see
 :mod:`climate_core.plugins.provisioned_plugin`.
@@ -48,15 +48,15 @@ _VOLUME_SOURCES: Final[Mapping[str, provisioned_plugin.SourceCheck]] = {
 SPEC_SCHEMA: Final[Mapping[str, Any]] = {
     SPEC_KEY: {
         'type': 'object',
-        'description': 'What volumes are made from for the lease, as POST /volumes of Cinder '
-        'takes it, in place of resource_id. Each of them becomes a reservation.',
+        'description': 'Specification of volumes to create for the lease, in the format of POST '
+        '/volumes of Cinder, in place of resource_id. Each volume becomes a reservation.',
         'properties': {
             'name': {**limits.NAME_SCHEMA, **provisioned_plugin.NAME_DESCRIPTION},
             'size': {
                 'type': 'integer',
                 'minimum': 1,
                 'maximum': _MAX_GIB,
-                'description': 'In GiB, of each of them.',
+                'description': 'Size of each volume in GiB.',
             },
             'count': provisioned_plugin.COUNT_SCHEMA,
             'description': provisioned_plugin.STORED_TEXT_SCHEMA,
@@ -65,7 +65,7 @@ SPEC_SCHEMA: Final[Mapping[str, Any]] = {
             'snapshot_id': provisioned_plugin.UUID_SCHEMA,
             'source_volid': provisioned_plugin.UUID_SCHEMA,
             'availability_zone': limits.NAME_SCHEMA,
-            # Cinder takes 128, of which one is ours.
+            # Cinder accepts 128, of which one is Climate's.
             'metadata': provisioned_plugin.metadata_schema(127, limits.VOLUME_KEY_PATTERN),
         },
         'required': ['name', 'size'],
@@ -95,7 +95,7 @@ def reserve_volumes(
     sources = [name for name in _VOLUME_SOURCES if name in wanted]
     if len(sources) > 1:
         raise exceptions.BadRequest(
-            f'{SPEC_KEY}.{sources[1]}: must be left out: a volume is made from one of '
+            f'{SPEC_KEY}.{sources[1]}: must be left out: a volume is created from one of '
             f'{", ".join(_VOLUME_SOURCES)}.',
             field=f'{SPEC_KEY}.{sources[1]}',
         )
@@ -114,7 +114,7 @@ def reserve_volumes(
 
 
 def build_request(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
-    """Return what Cinder is to make a volume from.
+    """Return the specification from which Cinder creates a volume.
 
     :raises climate_core.exceptions.Transient: see :func:`.provisioned_plugin.read_unsealed_spec`
     """
@@ -134,7 +134,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     resource_type = resource_types.VOLUME
     title = 'Volume'
     service = 'cinder'
-    description = 'A volume that waits in the status lease-reserved and is made with its lease.'
+    description = 'A volume that waits in the status lease-reserved and is created with its lease.'
     options = (
         prebuilt_plugin.on_end_option(
             volume_end.END_ACTIONS, 'volume', 'A volume whose lease never started'
@@ -143,10 +143,12 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         cfg.StrOpt(
             'backup_prefix',
             default='reserved_',
-            help='The backup or the snapshot that is made at the end is called this plus the '
-            'name of the volume.',
+            help='Prefix of the name of the backup or snapshot that is created at the end; the '
+            'name of the volume follows.',
         ),
-        prebuilt_plugin.lead_option('its volumes are made, so that they can be created in time.'),
+        prebuilt_plugin.lead_option(
+            'its volumes are reserved, so that they can be created in time.'
+        ),
         *volume_recovery.RECOVERY_OPTIONS,
     )
     schema = {
@@ -221,7 +223,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
 
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
         wanted = reservation.params[SPEC_KEY]
-        told = f'The volume {wanted["name"]} ({wanted["size"]} GiB) could not be made'
+        told = f'The volume {wanted["name"]} ({wanted["size"]} GiB) could not be created'
         return f'{told}: {reason}'
 
     def _read_reservable(
@@ -232,10 +234,10 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         return volume if own else None
 
     def _is_reservation(self, volume: Mapping[str, Any], context: 'RequestContext') -> bool:
-        """Tell whether a volume waits, or Cinder is about to let it wait.
+        """Return whether a volume is reserved, or Cinder is about to reserve it.
 
-        Cinder asks with the user's token and its own before it sends a volume to a backend. A user
-        alone may not name a volume that is being created: it could be one that is not reserved.
+        Cinder sends the request with the user's token and its own before it sends a volume to a
+        backend. A user alone may not name a volume that is being created: it may not be reserved.
         """
         if volume['status'] == RESERVED:
             return True
@@ -263,7 +265,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         return None
 
     def _ask_to_wake(self, context: StepContext, status: str) -> PollAgain:
-        """Ask for the creation, of what is in error too: one that was begun may have failed."""
+        """Request the creation, also of a volume in error: an earlier creation may have failed."""
         owner, volume_id = context.conn, context.resource_id
         if context.progress.asked == 'os-wake_up':
             raise context.failure(_not_created(owner, volume_id, status))
@@ -272,7 +274,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
                 'os-wake_up', lambda: volumes.act(owner, volume_id, 'os-wake_up')
             )
         except errors.Busy as exc:
-            # It was woken by others, or Cinder does not create this one at all.
+            # Another user has started it, or Cinder does not create this volume at all.
             found = volumes.get(owner, volume_id)['status']
             if found != status:
                 return context.wait()
@@ -281,7 +283,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
             raise
 
     def _usual_end(self, context: EndContext) -> str:
-        # What was to be kept with a snapshot is kept without one.
+        # A volume that was to be kept with a snapshot is kept without one.
         return 'detach' if context.on_end == 'snapshot' else super()._usual_end(context)
 
     def _end(self, context: EndContext, volume: Mapping[str, Any]) -> PollAgain | None:
@@ -304,14 +306,14 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     def _reserved_since(self, volume: Mapping[str, Any]) -> datetime.datetime | None:
         if volume['status'] != RESERVED:
             return None
-        # Cinder writes UTC without saying so.
+        # Cinder writes UTC without an offset.
         changed = datetime.datetime.fromisoformat(volume['updated_at'] or volume['created_at'])
         return changed.replace(tzinfo=datetime.UTC)
 
 
 def _not_created(conn: 'connections.Connection', volume_id: str, status: str) -> str:
     if status == 'error_restoring':
-        reason = 'its backup could not be restored. The messages of the backup say why.'
+        reason = 'its backup could not be restored. See the messages of the backup.'
     else:
         reason = volumes.read_failure_reason(conn, volume_id)
     return f'The volume could not be created: {reason}'

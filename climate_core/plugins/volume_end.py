@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a reserved volume: look at it, take the one step that brings it nearer to its end.
+"""Take the next step of the end of a reserved volume.
 
 What is done in which status is a table for each end action, :data:`STEPS`. A status that is not in
-the table is not known: it is polled again, and logged. Statuses: VolumeStatus of
+the table is unknown: it is polled again, and logged. Statuses: VolumeStatus of
 cinder/objects/fields.py, and ``lease-reserved`` of cinder_ext.
 """
 
@@ -31,16 +31,16 @@ _SETTLED_SECONDS = 10.0
 #: The end actions with their explanation.
 END_ACTIONS = [
     ('delete', 'Delete it.'),
-    ('backup', 'Make a backup of it, then delete it.'),
-    ('snapshot', 'Detach it, make a snapshot of it, keep both.'),
+    ('backup', 'Create a backup of it, then delete it.'),
+    ('snapshot', 'Detach it, create a snapshot of it, keep both.'),
     ('detach', 'Detach it and keep it.'),
     ('nothing', 'Leave it as it is.'),
 ]
 
 Volume = Mapping[str, Any]
 
-#: Cinder has no message for a deletion that it refused (message_field.Action).
-_NOT_DELETED = 'Cinder could not delete the volume. Its log (cinder-volume) says why.'
+#: Cinder has no message for a deletion that it rejected (message_field.Action).
+_NOT_DELETED = 'Cinder could not delete the volume. See the log of cinder-volume.'
 
 
 def _delete(context: EndContext, volume: Volume) -> PollAgain:  # noqa: ARG001
@@ -54,7 +54,8 @@ def _ask_to_delete(context: EndContext) -> None:
         if not volumes.has_snapshots(context.conn, context.resource_id, context.as_service):
             raise
         raise exceptions.Transient(
-            'The volume has snapshots, which are not ours to delete. It goes when they are gone.'
+            'The volume has snapshots, which Climate does not delete. The volume is deleted after '
+            'them.'
         ) from exc
 
 
@@ -76,13 +77,13 @@ _broken = require_operator(
 
 
 def _cancel_transfer(context: EndContext, volume: Volume) -> PollAgain:
-    """Take back a transfer that is not accepted; Cinder deletes no volume that is offered."""
+    """Cancel a transfer that is not accepted; Cinder deletes no volume that is offered."""
     volumes.cancel_transfers(context.conn, context.resource_id, context.as_service)
     return volume_recovery.leave_unused(context, volume)
 
 
 def _detach(context: EndContext, volume: Volume) -> PollAgain:
-    """Take the volume from one server; Cinder takes a shared one from one after the other."""
+    """Detach the volume from one server; a shared volume is detached from one after the other."""
     found = volumes.list_attachments(context.conn, context.resource_id, context.as_service)
     if not found:
         return volume_recovery.leave_unused(context, volume)
@@ -95,7 +96,7 @@ def _detach(context: EndContext, volume: Volume) -> PollAgain:
 
 
 def _ask_to_detach(context: EndContext, attachment: Mapping[str, Any]) -> None:
-    """Ask Nova; what Nova does not know for a while is Cinder's to forget.
+    """Request a detachment from Nova; delete an attachment that Nova does not know for long.
 
     Nova forgets a volume a moment after Cinder does.
     """
@@ -120,7 +121,7 @@ def _ask_to_detach(context: EndContext, attachment: Mapping[str, Any]) -> None:
 
 
 def _attaching(context: EndContext, volume: Volume) -> PollAgain:
-    """Wait. An attachment of the old kind that is not completed is taken back when it is lost.
+    """Wait. An attachment of the old kind that is not completed is removed when it is lost.
 
     It has no record of its own, only this status (cinder/volume/api.py API.reserve_volume).
     """
@@ -131,9 +132,9 @@ def _attaching(context: EndContext, volume: Volume) -> PollAgain:
 
 
 def _copied(kind: CopyKind, then: EndStep, *, broken: bool = False) -> EndStep:
-    """Make a copy once, and go on when it is complete.
+    """Create a copy once, and continue when it is complete.
 
-    :param broken: make none of a volume that is: go on only if its data was kept before
+    :param broken: create no copy of a broken volume: continue only if its data was kept before
     """
 
     def step(context: EndContext, volume: Volume) -> PollAgain | None:
@@ -151,7 +152,7 @@ def _copied(kind: CopyKind, then: EndStep, *, broken: bool = False) -> EndStep:
         name = context.prefix + (volume.get('name') or volume_id)
         return context.once(
             kind,
-            f'The {kind} of the volume is gone before it was complete.',
+            f'The {kind} of the volume was deleted before it was complete.',
             lambda: volumes.create_copy(conn, kind, volume_id, name, key),
         )
 
@@ -161,23 +162,23 @@ def _copied(kind: CopyKind, then: EndStep, *, broken: bool = False) -> EndStep:
 def _incomplete(context: EndContext, volume: Volume, kind: CopyKind, copy: Copy) -> PollAgain:
     if copy.status == 'error':
         reason = copy.reason or volumes.read_failure_reason(context.conn, copy.id)
-        told = f'Cinder could not make the {kind} of the volume: {reason}'
+        told = f'Cinder could not create the {kind} of the volume: {reason}'
         try:
             volumes.delete_copy(context.conn, kind, copy.id)
         except errors.EXPECTED as exc:
-            # Most often there is no cinder-backup. None other is made before it is gone.
+            # Most often there is no cinder-backup. No other copy is created before it is deleted.
             told = f'{told.rstrip(".")}. The failed {kind} {copy.id} could not be deleted: {exc}'
         raise context.failure(told)
     if copy.status == 'error_deleting':
         raise exceptions.Transient(
             f'The {kind} {copy.id} of the volume failed and cannot be deleted. An administrator '
-            'must do it.'
+            'must delete it.'
         )
     return volume_recovery.wait_for_copy(context, volume, kind, copy)
 
 
 def _backing_up(context: EndContext, volume: Volume) -> PollAgain:
-    """Wait for a backup, ours or that of a user."""
+    """Wait for a backup, Climate's or that of a user."""
     conn, volume_id, key = context.conn, context.resource_id, context.reservation.id
     found = volumes.find_copy(conn, CopyKind.BACKUP, volume_id, key, context.as_service)
     if found and found.status == 'creating':
@@ -197,7 +198,8 @@ _COMMON: Mapping[str, EndStep] = {
     'in-use': _detach,
     'reserved': _detach,
     'maintenance': require_operator(
-        'An administrator keeps the volume in maintenance. It ends after that.'
+        'An administrator keeps the volume in maintenance. The end continues after the '
+        'maintenance.'
     ),
     'awaiting-transfer': _cancel_transfer,
 }
@@ -257,15 +259,15 @@ def take_end_step(context: EndContext, volume: Volume) -> PollAgain | None:
     try:
         return step(context, volume)
     except errors.Gone:
-        # Something beside the volume is gone: the next look shows what that means.
+        # A resource beside the volume is gone: the next poll shows the consequence.
         return volume_recovery.wait_for_unknown_work(context, volume)
 
 
 def _step(volume: Volume, on_end: str, has_run: bool) -> EndStep:
-    """Choose what is done. A volume that was never there is deleted whatever its end action is.
+    """Choose what is done. A volume that was never created is deleted whatever its end action is.
 
-    Cinder does not tell whether it has been there. That we noted its start is believed, even of a
-    member of a stack, and that a server has it.
+    Cinder does not show whether it was created. A recorded start counts, even of a member of a
+    stack, and so does an attachment to a server.
     """
     status, attached = volume['status'], bool(volume.get('attachments'))
     if status == RESERVED:

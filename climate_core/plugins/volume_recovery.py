@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repair a volume whose status no process works on any more.
 
-Cinder writes the status before it sends a message, and refuses what does not fit to it. What an
-administrator does when it stays for ever is os-reset_status, and what was asked for once more.
+Cinder writes the status before it sends a message, and rejects conflicting requests. If the status
+never changes, an administrator uses os-reset_status and repeats the request.
 """
 
 import dataclasses
@@ -30,47 +30,48 @@ RECOVERY_OPTIONS: Final = (
         'lost_wake_up_seconds',
         default=40,
         min=1,
-        help='Seconds after which a volume that is creating and does not change is asked for '
-        'again; Cinder refuses that while a cinder-volume works on it. More than [climate] '
+        help='Seconds after which a volume that is creating and does not change is requested '
+        'again; Cinder rejects that while a cinder-volume works on it. More than [climate] '
         'wake_up_timeout of Cinder.',
     ),
     cfg.IntOpt(
         'lost_build_minutes',
         default=10,
         min=1,
-        help='Minutes after which a volume that is made for its lease, and that no cinder-volume '
-        'has reserved, counts as lost: it is deleted and made again. One of a user that no '
-        'backend has at the start of its lease is put into error after that.',
+        help='Minutes after which a volume that is created for its lease, and that no '
+        'cinder-volume has reserved, counts as lost: it is deleted and recreated. A volume of a '
+        'user that no backend has at the start of its lease is set to error after this time.',
     ),
     cfg.IntOpt(
         'lost_create_minutes',
         default=60,
         min=1,
         help='Minutes after which, at the end of a lease, a creation that does not change counts '
-        'as lost: the volume, which was never there, is deleted by force.',
+        'as lost: the volume, which was never created, is deleted by force.',
     ),
     cfg.IntOpt(
         'lost_delete_minutes',
         default=10,
         min=1,
         help='Minutes after which the deletion of a volume that does not change counts as lost: '
-        'its status is reset and it is deleted again. So it is with one that is unmanaging.',
+        'its status is reset and it is deleted again. The same applies to a volume that is '
+        'unmanaging.',
     ),
     cfg.IntOpt(
         'lost_detach_minutes',
         default=10,
         min=1,
         help='Minutes after which an attachment or detachment that does not change counts as '
-        'lost: the status of the volume is reset and it is detached again. So it is with a volume '
-        'that is in use without an attachment, or offered to another project without an offer.',
+        'lost: the status of the volume is reset and it is detached again. The same applies to a '
+        'volume that is in use without an attachment, or awaiting a transfer that does not exist.',
     ),
     cfg.IntOpt(
         'lost_copy_minutes',
         default=360,
         min=1,
         help='Minutes after which a backup or a snapshot that is neither complete nor failed '
-        'counts as lost: its status is reset, and it is made again. So does other work that '
-        'copies data: a creation at the start of a lease that a cinder-volume has begun, an '
+        'counts as lost: its status is reset, and it is recreated. The same applies to other work '
+        'that copies data: a creation at the start of a lease that a cinder-volume has begun, an '
         'upload as an image, a retype, a restored backup or image. Cinder does not show how far '
         'these are, so this must be more than the longest one takes.',
     ),
@@ -79,12 +80,12 @@ RECOVERY_OPTIONS: Final = (
         default=60,
         min=1,
         help='Minutes after which the extension of a volume that does not change counts as lost: '
-        'its status is reset, and the end goes on. More than the longest one takes.',
+        'its status is reset, and the end continues. More than the longest one takes.',
     ),
 )
-#: So many times a repeated wake-up is tried before one that Cinder refuses counts as begun.
+#: Number of repeated wake-ups before one that Cinder rejects counts as begun.
 _MAX_WAKE_UPS: Final = 3
-#: How often what was asked of a volume may fail before a creation that is lost is given up.
+#: Maximum number of failed requests before a creation that is lost is abandoned.
 MAX_TRIES: Final = 3
 #: Statuses of work that leaves the data of the volume as it is, until it succeeds.
 _KEEPS_DATA: Final = ('extending', 'retyping', 'uploading', 'backing-up')
@@ -141,17 +142,17 @@ class _CopyRepair(RepairStep):
 
 
 def wait_for_creation(context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
-    """Wait for a creation at a start; ask again for one that no cinder-volume has begun.
+    """Wait for a creation at a start; repeat a request that no cinder-volume has begun.
 
     That is safe however often it is done: see cinder_ext/api/wake_up.py. Each request that Cinder
-    takes changes ``updated_at``, so a volume that stays as it is was begun, or is on no backend.
+    accepts changes ``updated_at``, so a volume that stays as it is was begun, or is on no backend.
     """
     seconds = context.options.lost_wake_up_seconds
     if volume['status'] != 'creating' or context.age >= _MAX_WAKE_UPS * seconds:
         return _wait_for_started(context, volume)
     repair = _VolumeRepair(
         'wake_up',
-        'it was asked for again.',
+        'it was requested again.',
         'climate-manage repair',
         requests=[('os-wake_up', None)],
     )
@@ -159,19 +160,19 @@ def wait_for_creation(context: StepContext, volume: Mapping[str, Any]) -> PollAg
 
 
 def _wait_for_started(context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
-    """Wait for a creation that was begun; have a lost one begun anew.
+    """Wait for a creation that was begun; restart a lost one.
 
-    It is lost when its cinder-volume could not write down what became of it, or with a message to
-    cinder-backup. The second one waits in cinder-volume until a first one that lives has ended,
-    and does nothing if the volume is there then. So it is done a few times only. The reservation
-    of a volume that no backend has was lost before: nothing can create it any more.
+    It is lost when its cinder-volume could not store the result, or with a message to
+    cinder-backup. The second creation waits in cinder-volume until a first one that is alive has
+    ended, and does nothing if the volume exists then. So it is done a few times only. The
+    reservation of a volume that no backend has was lost before: nothing can create it any more.
     """
     status, options, volume_id = volume['status'], context.options, context.resource_id
     is_placed = status != 'creating' or volumes.is_placed(context.service, volume_id)
     minutes = options.lost_copy_minutes if is_placed else options.lost_build_minutes
     repair = _VolumeRepair(
         'reset_status',
-        'its status was reset to error, and it is created anew.',
+        'its status was reset to error, and it is recreated.',
         f'openstack volume set --state error {volume_id}',
         asked='reset_status',
         is_failure=True,
@@ -180,13 +181,13 @@ def _wait_for_started(context: StepContext, volume: Mapping[str, Any]) -> PollAg
     if context.is_due(60 * minutes) and context.progress.failures >= MAX_TRIES:
         raise exceptions.Permanent(
             f'The volume could not be created: it has been {status} without a change for '
-            f'{minutes} minutes again. The logs of cinder-volume and cinder-backup say why.'
+            f'{minutes} minutes again. See the logs of cinder-volume and cinder-backup.'
         )
     return wait_or_repair(context, f'The volume has been {status}', 60 * minutes, repair)
 
 
 def wait_for_cancelled_creation(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
-    """Wait for a creation; break one off that does not end and whose volume was never there."""
+    """Wait for a creation; abort one that does not end and whose volume never existed."""
     if context.has_run:
         return wait_for_work(context, volume)
     repair = _VolumeRepair(
@@ -199,7 +200,7 @@ def wait_for_cancelled_creation(context: 'EndContext', volume: Mapping[str, Any]
 
 
 def wait_for_work(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
-    """Wait for work that a user or an operator asked for; reset the status when it is lost.
+    """Wait for work that a user or an operator requested; reset the status when it is lost.
 
     Cinder changes nothing of the volume while it uploads, extends or restores it, and a retype
     with a migration changes ``updated_at`` at each of its steps only.
@@ -213,7 +214,7 @@ def wait_for_work(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain
         # Cinder deletes no volume in the middle of a migration (volume/api.py API.delete).
         reset['migration_status'] = 'none'
         command = f'cinder reset-state --state {after} --reset-migration-status {volume_id}'
-    told = f'its status was reset to {after}, and its end goes on.'
+    told = f'its status was reset to {after}, and its end continues.'
     repair = _VolumeRepair('reset_status', told, command, requests=[(_RESET, reset)])
     return _wait(context, volume, minutes, repair)
 
@@ -227,9 +228,9 @@ def _after(context: 'EndContext', volume: Mapping[str, Any]) -> str:
 
 
 def wait_for_unknown_work(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
-    """Wait for a volume in any other status; have an administrator told what to do at last.
+    """Wait for a volume in any other status; report what an administrator must do at last.
 
-    An unmanaging that is lost is asked for again: its data was to be kept beside Cinder.
+    An unmanaging that is lost is requested again: its data was to be kept outside of Cinder.
     """
     status, volume_id, options = volume['status'], context.resource_id, context.options
     if status != 'unmanaging':
@@ -237,12 +238,12 @@ def wait_for_unknown_work(context: 'EndContext', volume: Mapping[str, Any]) -> P
             context,
             f'The volume has been {status}',
             60 * options.lost_copy_minutes,
-            'only an administrator knows what becomes of its data',
+            'only an administrator can decide about its data',
             f'openstack volume set --state error {volume_id}',
         )
     repair = _VolumeRepair(
         'unmanage',
-        'its status was reset, and Cinder is to let go of it again.',
+        'its status was reset, and Cinder unmanages it again.',
         f'openstack volume set --state available {volume_id} && cinder unmanage {volume_id}',
         requests=[(_RESET, {'status': 'available'}), ('os-unmanage', None)],
     )
@@ -268,7 +269,7 @@ def delete_unmade(context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
 
 
 def wait_for_deletion(context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
-    """Wait for a deletion; ask for a lost one again."""
+    """Wait for a deletion; request a lost one again."""
     repair = _VolumeRepair(
         'delete',
         'its status was reset and it is deleted again.',
@@ -310,10 +311,10 @@ def leave_unused(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
 
 
 def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
-    """Wait for an attachment of the old kind; take back one that is not completed."""
+    """Wait for an attachment of the old kind; remove one that is not completed."""
     repair = _VolumeRepair(
         'unreserve',
-        'it was taken back.',
+        'it was removed.',
         f'openstack volume set --state available {context.resource_id}',
         requests=[('os-unreserve', None)],
     )
@@ -323,7 +324,7 @@ def unreserve(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain:
 def wait_for_copy(
     context: 'EndContext', volume: Mapping[str, Any], kind: volumes.CopyKind, copy: Copy
 ) -> PollAgain:
-    """Wait for a copy; have a lost one made again.
+    """Wait for a copy; have a lost one recreated.
 
     A backup that no cinder-backup has begun keeps its status. It is left to an administrator when
     that has not changed after as long again.
@@ -331,7 +332,7 @@ def wait_for_copy(
     is_left = kind is volumes.CopyKind.BACKUP and volume['status'] != 'backing-up'
     repair = _CopyRepair(
         'reset_copy',
-        'it is left as it is, and made again.' if is_left else 'its status was reset.',
+        'it is left as it is, and recreated.' if is_left else 'its status was reset.',
         f'openstack volume {kind} set --state error {copy.id}',
         kind=kind,
         copy_id=copy.id,

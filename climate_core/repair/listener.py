@@ -230,7 +230,7 @@ class NotificationEndpoint:
             if kind in source.done:
                 self._poll_early(resource_id)
         except _DATABASE_ERRORS as exc:
-            LOG.warning('%s of %s was not taken in: %s', event_type, resource_id, exc)
+            LOG.warning('Could not process %s of %s: %s', event_type, resource_id, exc)
 
     #: cinder-scheduler notifies with this priority that a volume has no backend.
     error = info

@@ -34,9 +34,9 @@ REMEDIES: Mapping[StuckKind, str] = {
     StuckKind.NOT_TAKEN_UP: 'make the event due now',
     StuckKind.RETRIED: 'make the event due now',
     StuckKind.PAST_END: 'make the end due now',
-    StuckKind.NO_END: 'give the lease its end again',
+    StuckKind.NO_END: 'add the end event to the lease',
     StuckKind.STARTING: 'make the start due now',
-    StuckKind.TRUST_KEPT: 'let the trust go',
+    StuckKind.TRUST_KEPT: 'release the trust',
 }
 #: The event that is made due for a lease that makes no progress.
 _EVENT_DUE_NOW = {StuckKind.PAST_END: model.END, StuckKind.STARTING: model.START}
@@ -51,10 +51,10 @@ _REPAIR_ERRORS: tuple[type[Exception], ...] = (*errors.EXPECTED, store.Stale)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RepairResult:
-    """One thing that is wrong, and what is or would be done about it.
+    """A problem, and its repair.
 
     :param what: the id of a lease, of a resource or of a trust
-    :param action: what is or would be done; None if an operator has to decide
+    :param action: the repair; None if an operator has to decide
     :param done: whether it was done
     :param trouble: why it could not be done
     """
@@ -69,7 +69,7 @@ class RepairResult:
 def repair_remote(
     what: str, wrong: str, action: str, yes: bool, function: Callable[..., object], *args: object
 ) -> RepairResult:
-    """Repair one thing that is wrong in another service, or return what would be done.
+    """Repair a problem in another service, or return its repair.
 
     :param yes: whether to do it
     """
@@ -83,7 +83,7 @@ def repair_remote(
 
 
 class OperatorRepair:
-    """Repair, or return what would be done.
+    """Apply the repairs, or only return them.
 
     :ivar unseen: the titles of plugins, and why their resources were not checked
 
@@ -198,7 +198,7 @@ class OperatorRepair:
         for trust_id in self._database.read(db_trusts.find_rejected):
             trouble = self._do(self._delete_refused, trusts, trust_id)
             done = self._yes and not trouble
-            wrong = 'a trust that no lease needs, and that Keystone did not let the manager delete'
+            wrong = 'a trust that no lease needs, and whose deletion Keystone rejected'
             yield RepairResult(trust_id, wrong, 'delete it', done, trouble)
 
     def _delete_refused(self, trusts: Trusts, trust_id: str) -> None:
@@ -210,7 +210,7 @@ class OperatorRepair:
         if not self._database.read(
             held_resources.find_unheld, plugin.resource_type, [resource_id]
         ):
-            raise exceptions.Permanent('A lease holds it by now.')
+            raise exceptions.Permanent('It belongs to a lease now.')
         plugin.discard(resource_id)
 
     def _do(self, function: Callable[..., object], *args: object) -> str | None:

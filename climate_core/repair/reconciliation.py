@@ -264,7 +264,7 @@ class Reconciler(PeriodicWorker):
     def undo_locks(self, plugin: Lockable) -> None:
         """Undo the locks that leases have left on resources of a type."""
         for resource_id in undo_locks(self._database, plugin):
-            LOG.warning('%s %s was still locked, which no lease needs', plugin.title, resource_id)
+            LOG.warning('Unlocked %s %s, which no lease needs locked', plugin.title, resource_id)
 
     def update_marks(self, plugin: HostBacked) -> None:
         """Mark the servers that leases of a type end."""
@@ -298,13 +298,13 @@ def _log_errors(what: str) -> Iterator[None]:
     try:
         yield
     except _LOGGED_ERRORS as exc:
-        LOG.warning('Looking for %s failed, the next comparison tries again: %s', what, exc)
+        LOG.warning('Could not check for %s; the next reconciliation retries: %s', what, exc)
 
 
 class _Step(NamedTuple):
     """A step of the reconciliation of a type of resource.
 
-    :param what: it looks for, for the log
+    :param what: what it checks for, for the log
     :param capability: the plugins for which it is done
     """
 
@@ -460,16 +460,17 @@ def _verify_page(
 def undo_locks(database: Database, plugin: Lockable) -> Iterator[str]:
     """Unlock the resources of one type whose locks no lease needs any more; yield their ids.
 
-    What a preemptible lease releases is locked until it is woken, and unlocked at the end of the
-    lease. But a manager that was suspended while it locked a resource may do so after that end, or
-    when the lease runs again, and die. A lock of the service is undone here as soon as no lease
-    holds the resource any more, or the resource runs in a lease that is not preempted.
+    What a preemptible lease releases is locked until it is started again, and unlocked at the end
+    of the lease. But a manager that was suspended while it locked a resource may lock it after
+    that end, or when the lease is active again, and die. A lock of the service is undone here as
+    soon as no lease holds the resource any more, or the resource runs in a lease that is not
+    preempted.
 
     Two statements for each 500 that are locked, none if there are none.
 
     A lease may be preempted between what is read here and the unlock. That does no harm: the
     manager that puts a resource out of use unlocks it itself before, and locks it only when it is
-    asleep, which is asked again right before the unlock.
+    inactive, which is checked again right before the unlock.
     """
     locked = iter(plugin.list_locked())
     while chunk := list(islice(locked, _CHUNK_SIZE)):

@@ -3,11 +3,11 @@
 
 RPC is at most once, so nothing durable depends on it: the user repeats a lost call, which finds
 the rows of the first one, and a lost hint costs nothing, since the manager that saved the rows
-has nudged its own engine without RPC.
+has notified its own engine without RPC.
 
 A call is sent with the version of the interface that added it, so that an API can use managers of
-an older release for all that they know. A new call or argument raises :data:`VERSION` by a minor
-version, which the call then names. ``[upgrade_levels] manager`` limits what is sent.
+an older release for all operations of that release. A new call or argument raises :data:`VERSION`
+by a minor version, which the call then names. ``[upgrade_levels] manager`` limits what is sent.
 """
 
 import functools
@@ -32,7 +32,7 @@ VERSION: Final = '1.0'
 P = ParamSpec('P')
 T = TypeVar('T')
 
-#: Seconds after an answer of a manager in which the client sends no ping.
+#: Seconds after a reply of a manager in which the client sends no ping.
 _ALIVE_SECONDS: Final = 10.0
 #: Seconds in which a manager must answer a ping.
 _PING_SECONDS: Final = 10
@@ -41,8 +41,8 @@ _NO_MANAGER: Final = (
     'done; try again later.'
 )
 _NO_ANSWER: Final = (
-    'The climate-manager does not answer. What was asked may be done all the same: look before '
-    'you ask again.'
+    'The climate-manager does not answer. The request may still take effect: check its result '
+    'before you repeat it.'
 )
 _TOO_NEW = (
     'This needs a newer lease manager, and the service is being upgraded. Try again when the '
@@ -85,10 +85,10 @@ class ManagerClient:
 
     Every method raises what the operation raises, and
     :class:`climate_core.exceptions.ServiceUnavailable` when no manager answers in time, or when
-    ``[upgrade_levels] manager`` keeps back what is asked.
+    ``[upgrade_levels] manager`` is older than the operation.
 
-    A call waits in the queue of a bus until a manager takes it, which may be one that is started
-    after its user has given up. So none is sent if no manager is there.
+    A call stays in the queue of the bus until a manager receives it, perhaps a manager that is
+    started after the caller has timed out. So no call is sent if no manager is running.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class ManagerClient:
         return _remote(operation)(self, context, *args, **kw)
 
     def nudge(self, context: RequestContext) -> None:
-        """Nudge every manager to look at what is due, without waiting; the hint may be lost."""
+        """Notify every manager to poll due events, without a reply; the hint may be lost."""
         self._client.prepare(fanout=True).cast(context, 'nudge')
 
     def _call(

@@ -68,7 +68,7 @@ class Endpoint:
     """The methods of operations that RPC serves, in :data:`climate_core.rpc.client.VERSION`.
 
     :param operations: an object with methods that :mod:`climate_core.operations.remote` declares
-    :param wakeups: wakes the engines after a write that may be due
+    :param wakeups: notifies the engines after a write that may be due
     """
 
     target = messaging.Target(version=client.VERSION)
@@ -101,7 +101,7 @@ class Endpoint:
         except exceptions.ClimateError as exc:
             raise messaging.ExpectedException from exc
         except Stale as exc:
-            LOG.warning('A lease was changed by others again and again', exc_info=True)
+            LOG.warning('Concurrent changes of a lease exhausted the retries', exc_info=True)
             raise error_for_user(exc) or exc
         except DATABASE_ERRORS as exc:
             LOG.exception('The database failed')
@@ -120,8 +120,8 @@ class ManagerEndpoint:
         self._wakeups = wakeups
 
     def ping(self, context: RequestContext) -> None:
-        """Answer, to show that a manager is running."""
+        """Reply, to show that a manager is running."""
 
     def nudge(self, context: RequestContext) -> None:
-        """Wake the workers, since another manager has written something."""
+        """Notify the workers: another manager has committed a change."""
         self._wakeups.take_hint(context)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts of the pools, in the words of Blazar's clients. Writes go to the manager."""
+"""Hosts of the pools, in the format of Blazar's clients. Writes go to the manager."""
 
 import datetime
 from collections.abc import Collection, Iterable, Mapping
@@ -142,7 +142,7 @@ def show(backend: Backend, request: Request, host_id: str) -> webob.Response:
 def create(backend: Backend, request: Request) -> webob.Response:
     """Add a host to a pool, which keeps ordinary servers off it.
 
-    A request that was cut off is finished by the same one again.
+    An interrupted request is finished by the same request again.
     """
     policy.authorize(backend.enforcer, request.context, rules.CREATE, {})
     values = _normal(request.read_body(schema.CREATE))
@@ -153,7 +153,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
 
 
 def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
-    """Change a host, and read again what Nova and Placement say of it."""
+    """Change a host, and read its description from Nova and Placement again."""
     policy.authorize(backend.enforcer, request.context, rules.UPDATE, {})
     values = _normal(request.read_body(schema.UPDATE))
     if 'kept_on' in values['extra']:
@@ -171,7 +171,7 @@ def delete(backend: Backend, request: Request, host_id: str) -> webob.Response:
 
 
 def allocations(backend: Backend, request: Request) -> webob.Response:
-    """List which reservations hosts are promised to, also hosts that are promised to none."""
+    """List the reservations to which hosts are allocated, also hosts without reservations."""
     policy.authorize(backend.enforcer, request.context, policies.GET_ALLOCATIONS, {})
     asked = request.parameters
     page = asked.get('marker', 0), page_limit(backend, request)
@@ -189,7 +189,7 @@ def allocations(backend: Backend, request: Request) -> webob.Response:
 
 
 def allocation(backend: Backend, request: Request, host_id: str) -> webob.Response:
-    """Show which reservations one host is promised to."""
+    """Show the reservations to which one host is allocated."""
     policy.authorize(backend.enforcer, request.context, policies.GET_ALLOCATIONS, {})
     number = CALLS.parse_id(host_id)
 
@@ -219,7 +219,7 @@ def update_property(backend: Backend, request: Request, property_name: str) -> w
 
 
 def pools(backend: Backend, request: Request) -> webob.Response:
-    """List the pools of hosts, and who may use them."""
+    """List the pools of hosts, and which projects may use them."""
     policy.authorize(backend.enforcer, request.context, rules.GET_POOLS, {})
     return answer(200, {'pools': [pool_view(p) for p in backend.database.read(db.list_pools)]})
 
@@ -231,9 +231,9 @@ def show_pool(backend: Backend, request: Request, pool_name: str) -> webob.Respo
 
 
 def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
-    """Set which projects may use a pool, which may have no hosts yet; none named: all may.
+    """Set which projects may use a pool, which may have no hosts yet; empty lists: all may.
 
-    What is promised of its hosts already stays.
+    The allocations of its hosts stay.
     """
     policy.authorize(backend.enforcer, request.context, rules.UPDATE_POOLS, {})
     values = request.read_body(schema.UPDATE_POOL)
@@ -243,17 +243,17 @@ def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Res
 
 
 def delete_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
-    """Delete a pool that has no hosts: nothing is known of who may use it any more."""
+    """Delete a pool that has no hosts, with the list of the projects that may use it."""
     policy.authorize(backend.enforcer, request.context, rules.DELETE_POOLS, {})
     backend.manager.call(HostOperations.delete_host_pool, request.context, pool_name)
     return answer(204)
 
 
 def show_usage(backend: Backend, request: Request) -> webob.Response:
-    """Show for how many hours of a period each host slept, and the energy that saved.
+    """Show for how many hours of a period each host was powered off, and the energy that saved.
 
-    Hosts that are in no pool any more are shown, too. The energy is known where the operator has
-    set ``[power] watts``.
+    Hosts that were removed from their pools are shown, too. The energy is known where the operator
+    has set ``[power] watts``.
     """
     policy.authorize(backend.enforcer, request.context, rules.GET_USAGE, {})
     watts = backend.conf.power.watts
@@ -274,12 +274,12 @@ def show_usage(backend: Backend, request: Request) -> webob.Response:
 
 
 def _check_pool(name: str) -> None:
-    """Refuse a name that no pool can have."""
+    """Reject a name that no pool can have."""
     validation.check(name, schema.POOL_NAME, 'pool_name')
 
 
 def _normal(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a request in the words of the operations on hosts.
+    """Return the values of a request by the names of the operations on hosts.
 
     :param body: flat, or with the same under ``values``, as some clients send changes
     """

@@ -18,7 +18,7 @@ _COMMON: dict[str, dict[str, Any]] = {
         'type': ['string', 'null'],
         'maxLength': 1024,
         'pattern': registered_units.EXTRA_PROPERTY['pattern'],
-        'description': 'Why it takes no new promises.',
+        'description': 'Why it takes no new allocations.',
     },
 }
 CREATE: dict[str, Any] = registered_units.with_values(
@@ -36,7 +36,7 @@ CREATE: dict[str, Any] = registered_units.with_values(
         'empty': {
             **_FLAG,
             'description': 'Whether its servers are moved to other hosts, after which it takes '
-            'promises; default false: a host with servers is refused. Not with ``shared`` or '
+            'allocations; default false: a host with servers is rejected. Not with ``shared`` or '
             '``disabled``.',
         },
         **_COMMON,
@@ -48,11 +48,11 @@ UPDATE: dict[str, Any] = registered_units.with_values(
         **_COMMON,
         'kept_on': {
             **_FLAG,
-            'description': 'Whether it is never switched off, and switched on if it is off.',
+            'description': 'Whether it is never powered off, and powered on if it is off.',
         },
     }
 )
-UPDATE['description'] = 'null takes an extra property away.'
+UPDATE['description'] = 'null removes an extra property.'
 
 _INTEGER: dict[str, Any] = {'type': 'integer'}
 _TEXT: dict[str, Any] = {'type': ['string', 'null']}
@@ -62,7 +62,7 @@ _ALWAYS: dict[str, Any] = {
     'id': {'type': 'string'},
     'hypervisor_hostname': {'type': 'string'},
     'service_name': {'type': 'string'},
-    'reservable': {'type': 'boolean', 'description': 'Whether it takes new promises.'},
+    'reservable': {'type': 'boolean', 'description': 'Whether it takes new allocations.'},
 }
 SHOWN: dict[str, Any] = {
     'type': 'object',
@@ -76,7 +76,7 @@ SHOWN: dict[str, Any] = {
         'vcpus': _INTEGER,
         'memory_mb': _INTEGER,
         'local_gb': _INTEGER,
-        'cpu_info': {'type': 'string', 'description': 'JSON, as Nova has it.'},
+        'cpu_info': {'type': 'string', 'description': 'JSON, as Nova reports it.'},
         'availability_zone': _TEXT,
         'state': {**_TEXT, 'description': 'Of its nova-compute: up or down.'},
         'status': {**_TEXT, 'description': 'Of its nova-compute: enabled or disabled.'},
@@ -85,9 +85,12 @@ SHOWN: dict[str, Any] = {
         'capacity': {
             'type': 'object',
             'additionalProperties': _INTEGER,
-            'description': 'What shares of it can be promised in all, of Placement.',
+            'description': 'The capacity for shares of it in all, from Placement.',
         },
-        'lanes': {**_INTEGER, 'description': 'How many leases have room on it at once.'},
+        'lanes': {
+            **_INTEGER,
+            'description': 'Number of leases that can have servers on it at the same time.',
+        },
         'shared': {
             'type': 'boolean',
             'description': 'Whether ordinary servers may run there while no lease has it.',
@@ -95,11 +98,11 @@ SHOWN: dict[str, Any] = {
         'power': {
             'type': 'string',
             'enum': [states.AWAKE, *(str(each) for each in states.PowerState)],
-            'description': 'Whether it is switched off until a lease needs it.',
+            'description': 'Whether it is powered off until a lease needs it.',
         },
         'kept_on': {
             'type': 'boolean',
-            'description': 'Whether an operator keeps it from being switched off.',
+            'description': 'Whether an operator keeps it powered on.',
         },
         'created_at': common.STAMP,
         'updated_at': common.STAMP,
@@ -112,7 +115,10 @@ MANY: dict[str, Any] = common.page_of('hosts', SHOWN)
 _NAME_FILTER: dict[str, Any] = {**_NAME, 'description': 'Only hosts with exactly this name.'}
 QUERY: dict[str, dict[str, Any]] = {
     'pool': {**_NAME, 'description': 'Only hosts of this pool.'},
-    'reservable': {'type': 'boolean', 'description': 'Only hosts that take promises, or not.'},
+    'reservable': {
+        'type': 'boolean',
+        'description': 'Only hosts that take allocations, or only those that take none.',
+    },
     'hypervisor_hostname': _NAME_FILTER,
     'service_name': {**_NAME, 'description': 'Only nodes of this nova-compute.'},
     'limit': common.PAGE_LIMIT,
@@ -134,7 +140,7 @@ ALLOCATION: dict[str, Any] = common.closed(
                     'end_date': common.ANSWERED_DATE,
                 }
             ),
-            'description': 'Which it is promised to, in the order of their start.',
+            'description': 'To which it is allocated, in the order of their start.',
         },
     }
 )
@@ -159,8 +165,8 @@ UPDATE_POOL: dict[str, Any] = common.closed(
     {
         'generation': {
             **_GENERATION,
-            'description': 'That of the pool as it was seen: refuse with 409 if it has another '
-            'one by now. 0: its users were never set.',
+            'description': 'The generation of the pool that the client read: the request is '
+            'rejected with 409 if the pool has another one. 0: its access was never set.',
         },
         'project_ids': {**_IDS, 'description': 'The projects that may use it.'},
         'domain_ids': {**_IDS, 'description': 'The domains all of whose projects may use it.'},
@@ -169,13 +175,16 @@ UPDATE_POOL: dict[str, Any] = common.closed(
 _POOL: dict[str, Any] = common.closed(
     {
         'name': {'type': 'string'},
-        'hosts': {'type': 'integer', 'description': 'How many hosts it has.'},
+        'hosts': {'type': 'integer', 'description': 'Number of its hosts.'},
         'generation': {
             **_GENERATION,
-            'description': 'How often it was said who may use it.',
+            'description': 'Number of changes of its access.',
         },
         'project_ids': _IDS,
-        'domain_ids': {**_IDS, 'description': 'None here and in project_ids: all may use it.'},
+        'domain_ids': {
+            **_IDS,
+            'description': 'None here and in project_ids: all projects may use it.',
+        },
     }
 )
 POOL_NAME = _NAME
@@ -191,11 +200,11 @@ _USAGE: dict[str, Any] = common.closed(
         'asleep_hours': {
             'type': 'number',
             'minimum': 0,
-            'description': 'How many hours of the period it was switched off.',
+            'description': 'Number of hours of the period in which it was powered off.',
         },
         'saved_kwh': {
             'type': ['number', 'null'],
-            'description': 'The energy that it did not need; null where it is not known.',
+            'description': 'The energy that this saved; null where it is not known.',
         },
     },
     ('hypervisor_hostname', 'start', 'end', 'asleep_hours', 'saved_kwh'),

@@ -158,7 +158,7 @@ EMPTYING: Final = 'hosts.emptying'
 class SharedHost(NamedTuple):
     """A shared host.
 
-    :param emptied_for: the id of the lease for which its servers leave it; None: they do not
+    :param emptied_for: the id of the lease for which it is drained; None: it is not drained
     """
 
     id: int

@@ -20,7 +20,7 @@ from climate_core.db.tables import ALLOCATIONS, LEASES, RESERVATIONS, UNITS
 from climate_hosts import hosts, nodes
 from climate_hosts.hosts import State
 
-#: A host of a pool: its unit, as Nova and Placement know it. ``details`` is what they say,
+#: A host of a pool: its unit, as Nova and Placement report it. ``details`` is what they report,
 #: ``extra`` what the operator adds.
 _HOST = tables.define_table(
     'hosts',
@@ -34,12 +34,12 @@ _HOST = tables.define_table(
     # See climate_hosts.hosts.State.
     tables.required('state', sa.String(16), server_default='enrolled'),
     sa.Column('disabled_reason', sa.Text),
-    # The lease for which the servers of a shared host leave it.
+    # The lease for which a shared host is drained.
     sa.Column('emptied_for', tables.Uuid),
     # Whether ordinary servers may run there until a lease needs it; NULL: never.
     sa.Column('open_to_unreserved', sa.Boolean),
-    # See climate_hosts.power.states: the state, since when, when it was last put to sleep, whether
-    # an operator keeps it on, and how many seconds it took to wake.
+    # See climate_hosts.power.states: the state, since when, when it was last powered off, whether
+    # an operator keeps it on, and how many seconds it took to power on.
     sa.Column('power', sa.String(16)),
     sa.Column('power_since', tables.Time),
     sa.Column('slept_at', tables.Time),
@@ -52,8 +52,8 @@ _HOST = tables.define_table(
     sa.Index('hosts_provider_idx', 'provider_id'),
 )
 
-#: The time for which a host slept; ``end`` is NULL while it does. It is kept when the host is
-#: deleted: what was saved was saved.
+#: The time for which a host was off; ``end`` is NULL while it is. It is retained when the host is
+#: deleted: the saved energy still counts.
 HOST_SLEEPS = tables.define_table(
     'host_sleeps',
     tables.required('id', tables.Serial, primary_key=True),
@@ -61,13 +61,13 @@ HOST_SLEEPS = tables.define_table(
     tables.required('hypervisor_hostname', sa.String(NAME_LENGTH)),
     tables.required('start', tables.Time),
     sa.Column('end', tables.Time),
-    # The sleep that ends.
+    # The time of a host that is powered on.
     sa.Index('host_sleeps_unit_idx', 'unit_id', 'start'),
-    # How long hosts slept in a period.
+    # How long hosts were off in a period.
     sa.Index('host_sleeps_end_idx', 'end', 'start'),
 )
 
-#: A pool of hosts, and who may use it; NULL: everybody. Its units have the same. ``generation``
+#: A pool of hosts, and who may use it; NULL: all projects. Its units have the same. ``generation``
 #: counts the changes.
 HOST_POOLS = tables.define_table(
     'host_pools',
@@ -248,8 +248,8 @@ def delete_pool(session: orm.Session, name: str) -> None:
     found = get_pool(session, name)
     if found.hosts:
         raise exceptions.HostPoolInUse(
-            f'Pool {name} has {words.counted(found.hosts, "host")}: put all into another pool, or '
-            'take them out.'
+            f'Pool {name} has {words.counted(found.hosts, "host")}: move all to another pool, or '
+            'remove them.'
         )
     sql.change(session, sa.delete(HOST_POOLS).where(HOST_POOLS.c.name == name))
 

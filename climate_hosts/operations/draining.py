@@ -131,7 +131,7 @@ def live_migrate(conn: Connection, server_id: str) -> None:
     except errors.Gone:
         return
     except (exceptions.Transient, exceptions.Permanent) as exc:
-        LOG.warning('Server %s is not moved: %s', server_id, exc)
+        LOG.warning('Could not move server %s: %s', server_id, exc)
 
 
 def _describe_server(
@@ -179,7 +179,7 @@ class HostDrainer(Worker):
 
     name = 'host-drainer'
     expected_errors = PASS_ERRORS
-    failure_message = 'Hosts are not emptied; the next look goes on'
+    failure_message = 'Could not drain hosts; the next poll retries'
     _IDLE_SECONDS = 300.0
 
     def __init__(
@@ -211,14 +211,14 @@ class HostDrainer(Worker):
             try:
                 self._step(conn, host)
             except errors.EXPECTED as exc:
-                LOG.warning('%s is not emptied: %s', host.name, exc)
+                LOG.warning('%s is not drained: %s', host.name, exc)
         return _POLL_SECONDS
 
     def _step(self, conn: Connection, host: SharedHost) -> None:
         left = read_candidate(conn, host).servers
         if not left:
             if self._database.write(_complete_draining, host.id):
-                LOG.info('%s is empty, and in its pool', host.name)
+                LOG.info('%s is drained, and in its pool', host.name)
             return
         idle = [server.id for server in left if server.obstacle is None]
         moving = sum(server.status == MOVING for server in left)

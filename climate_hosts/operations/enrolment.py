@@ -118,13 +118,13 @@ def _check_half_enrolled(host: hosts.Host) -> None:
     """Reject a new enrolment unless the previous one was interrupted, or is in progress.
 
     :raises climate_core.exceptions.HostExists: it is in a pool
-    :raises climate_core.exceptions.HostChanging: it is being emptied
+    :raises climate_core.exceptions.HostChanging: it is being drained
     """
     if host.is_half_enrolled:
         return
     if host.is_draining:
         raise hosts.draining_error(host)
-    doing = 'is being taken out of' if host.is_leaving else 'is in'
+    doing = 'is being removed from' if host.is_leaving else 'is in'
     raise exceptions.HostExists(
         f'{host.hypervisor_hostname} is host {host.id}, which {doing} the pool {host.pool} '
         'already.',
@@ -134,8 +134,8 @@ def _check_half_enrolled(host: hosts.Host) -> None:
 
 def _taken_over(name: str) -> exceptions.HostExists:
     return exceptions.HostExists(
-        f'{name} is put into a pool, or taken out of it, by another request. Look at it when that '
-        'has ended.',
+        f'{name} is being added to a pool, or removed from it, by another request. Check it when '
+        'that has ended.',
         field='name',
     )
 
@@ -147,8 +147,7 @@ def check_empty_request(values: Mapping[str, Any]) -> None:
     """
     if values.get('empty') and (values.get('shared') or not values.get('available', True)):
         raise exceptions.BadRequest(
-            'empty: goes with a host that takes promises as soon as it is empty: neither shared '
-            'nor disabled.',
+            'empty: is accepted only for a host that is neither shared nor disabled.',
             field='empty',
         )
 
@@ -176,7 +175,7 @@ def _check_movable(
         )
     except CannotDrainHosts as exc:
         raise exceptions.HostInUse(
-            f'Host {host.name} cannot be emptied. {exc.why} Move or delete them first.'
+            f'Host {host.name} cannot be drained. {exc.why} Move or delete them first.'
         ) from exc
 
 
@@ -184,7 +183,7 @@ def _check_ready(conn: Connection, name: str, provider_id: str, may_have_servers
     """Reject a host that Placement lacks yet, or that has servers and may have none."""
     if not placement.has_provider(conn, provider_id):
         raise exceptions.UnknownHost(
-            f'name: Placement does not know {name} yet. Try again when its nova-compute has '
+            f'name: Placement does not have {name} yet. Try again when its nova-compute has '
             'reported it.',
             field='name',
         )
@@ -223,12 +222,12 @@ def _begin(
 ) -> int:
     """Write a host that is being enrolled; return its id.
 
-    It has another id than one whose enrolment was cut off, so that the request that began
-    it, if it goes on, finds that it is not its own any more.
+    It has another id than a host whose enrolment was interrupted, so that the request that
+    started that enrolment, if it continues, finds that the host is not its own any more.
 
     :raises climate_core.exceptions.HostExists: it is in a pool by now
-    :raises climate_core.exceptions.HostChanging: it is being emptied by now
-    :raises oslo_db.exception.DBDuplicateEntry: another request has just begun
+    :raises climate_core.exceptions.HostChanging: it is being drained by now
+    :raises oslo_db.exception.DBDuplicateEntry: another request has just started
     """
     before = db.find(session, known.hypervisor_hostname)
     # It may have been enrolled since it was found; only with the lock that is known.
@@ -298,6 +297,6 @@ def _abandon(
 
 
 def _forget(session: orm.Session, host_id: int) -> None:
-    """Delete a host that could not be enrolled, unless it is being taken out by now."""
+    """Delete a host that could not be enrolled, unless it is being removed by now."""
     if db.lock(session, host_id, *hosts.HALF_ENROLLED) is not None:
         db.HOSTS.delete(session, host_id)

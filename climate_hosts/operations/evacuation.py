@@ -76,8 +76,8 @@ _CLOSED: Final = 'closed'
 _SERVERS: Final = 'servers'
 _EXCLUDED: Final = 'refused'
 #: Without the name of the host, which the owner of the lease never gets.
-_HOST_REPLACED: Final = 'A host could not be emptied, so another one is looked for.'
-_TIMED_OUT: Final = 'No hosts were emptied for it by {}. {}'
+_HOST_REPLACED: Final = 'A host could not be drained, so another one is chosen.'
+_TIMED_OUT: Final = 'No hosts were drained for it by {}. {}'
 
 
 def load_strategy(name: str) -> server_placement.Strategy:
@@ -120,8 +120,8 @@ class PoolHostEvacuation(HostEvacuation):
         most = self.conf.queue.best_effort_timeout
         if lease.start_date > draft.now + datetime.timedelta(seconds=most):
             raise exceptions.BadRequest(
-                f'Hosts are emptied at once, so a lease of the kind best_effort must start within '
-                f'{most} seconds.',
+                f'Hosts are drained immediately, so a lease of the kind best_effort must start '
+                f'within {most} seconds.',
                 field='start_date',
             )
         if draft.request is not None and draft.request.lasts is not None:
@@ -286,7 +286,7 @@ class _EvacuationPass:
         self._move(idle, len(left), len({host.emptied_for for host in evacuating}))
         if left:
             number = max(len(self._requests), len(left))
-            message = f'Hosts are being emptied for it: moved {number - len(left)} of {number}.'
+            message = f'Hosts are being drained for it: moved {number - len(left)} of {number}.'
             return PollAgain(_POLL_SECONDS, message)
         return self._grant(taken)
 
@@ -360,7 +360,7 @@ class _EvacuationPass:
             more = self._evacuation.choose(self._lease, self._now, excluded)
             ids = [candidate.id for candidate in more]
             self._database.write(shared_hosts.take_all_for_lease, ids, self._lease.id)
-        LOG.warning('%s is not emptied for lease %s: %s', host.name, self._lease.id, reason)
+        LOG.warning('%s is not drained for lease %s: %s', host.name, self._lease.id, reason)
         return PollAgain(0.0, _HOST_REPLACED)
 
     def _move(self, idle: Sequence[str], left: int, leases: int) -> None:

@@ -35,7 +35,7 @@ from climate_hosts.watch.refresh import read_node, write_node
 
 LOG = log.getLogger(__name__)
 
-_RELEASED: Final = 'A lease that runs gave it up. Climate checks it for servers that are left.'
+_RELEASED: Final = 'An active lease released it. Climate checks it for servers that are left.'
 
 
 @dataclasses.dataclass
@@ -62,13 +62,13 @@ class HostOperations:
             ``pool``, ``extra`` (properties by name), ``available`` (default true),
             ``disabled_reason``, ``shared`` (default false): whether ordinary servers may run
             there until a lease needs it, and ``empty`` (default false): whether its servers are
-            moved to other hosts first, which goes on afterwards; for one that is being emptied
-            already nothing is done
+            moved to other hosts first, which continues afterwards; for a host that is being
+            drained already nothing is done
         :returns: the id of the host
         :raises climate_core.exceptions.UnknownHost: Nova has none of this name, or several
         :raises climate_core.exceptions.HostExists: it is in a pool already
-        :raises climate_core.exceptions.HostChanging: it is being emptied, and another request
-            than that is made
+        :raises climate_core.exceptions.HostChanging: it is being drained, and this request
+            differs from that one
         :raises climate_core.exceptions.HostInUse: it has servers, or one came meanwhile, or they
             cannot be moved; the host takes ordinary servers as before
         """
@@ -89,16 +89,16 @@ class HostOperations:
         """Change a host, and read its description from Nova and Placement again.
 
         :param values: any of ``pool``, ``available``, ``disabled_reason``, ``kept_on`` (whether it
-            never sleeps), ``extra`` (properties by name; None takes one away)
+            is never powered off), ``extra`` (properties by name; None removes one)
         :returns: the id of the host
-        :raises climate_core.exceptions.HostChanging: it is being enrolled, or taken out
+        :raises climate_core.exceptions.HostChanging: it is being enrolled, or removed
         """
         extra = values.get('extra', {})
         for name in ('shared', 'empty'):
             if name in extra:
                 raise exceptions.BadRequest(
-                    f'{name}: is said when a host is put into a pool. Delete the host, and create '
-                    'it again.',
+                    f'{name}: can be set only when a host is added to a pool. Delete the host, '
+                    'and create it again.',
                     field=name,
                 )
         hosts.check_extra(extra)
@@ -108,8 +108,8 @@ class HostOperations:
             nodes = nova.find_hypervisors(conn, host.hypervisor_hostname)
             known = read_node(conn, nodes, host.provider_id)
         except errors.EXPECTED as exc:
-            # A host is also put out of use because something is broken.
-            LOG.warning('Host %s was not read anew: %s', host.hypervisor_hostname, exc)
+            # A host is also disabled because something is broken.
+            LOG.warning('Host %s could not be refreshed: %s', host.hypervisor_hostname, exc)
             return host_id
         if known is not None:
             self.database.write(write_node, host_id, known)
@@ -119,9 +119,9 @@ class HostOperations:
     def delete_host(self, context: RequestContext, host_id: int) -> None:  # noqa: ARG002
         """Remove a host from its pool, and return it to ordinary servers.
 
-        :raises climate_core.exceptions.HostInUse: it has servers, or is promised to reservations;
-            it stays as it is
-        :raises climate_core.exceptions.HostChanging: it is being emptied for a lease
+        :raises climate_core.exceptions.HostInUse: it has servers, or is allocated to
+            reservations; it stays as it is
+        :raises climate_core.exceptions.HostChanging: it is being drained for a lease
         """
         host = self.database.read(db.HOSTS.get, host_id)
         with errors.require_services():
@@ -144,7 +144,7 @@ class HostOperations:
     ) -> None:
         """Set which projects may use a pool, which may have no hosts yet.
 
-        :param values: ``project_ids`` and ``domain_ids``; none of both: everybody; perhaps
+        :param values: ``project_ids`` and ``domain_ids``; none of both: all projects; perhaps
             ``generation``: that the pool must have
         :raises climate_core.exceptions.HostPoolChanged: it has another one by now
         """
@@ -212,20 +212,20 @@ def _check_settled(host: hosts.Host) -> None:
     name = host.hypervisor_hostname
     if host.is_leaving:
         raise exceptions.HostChanging(
-            f'Host {name} is being taken out of its pool. Delete it again to finish that; to have '
+            f'Host {name} is being removed from its pool. Delete it again to finish that; to have '
             'it in a pool, enrol it afterwards.'
         )
     hosts.check_not_evacuating(host)
     if host.is_returning:
         raise exceptions.HostChanging(
-            f'Host {name} is being given back to ordinary servers. Try again.'
+            f'Host {name} is being returned to ordinary servers. Try again.'
         )
     if host.is_draining:
         raise hosts.draining_error(host)
     if host.is_new:
         raise exceptions.HostChanging(
             f'Host {name} is not enrolled yet. Wait for the request that does so, or repeat it; '
-            'delete the host to give it up.'
+            'delete the host to cancel.'
         )
 
 
@@ -266,7 +266,7 @@ def _clear_lane(database: Database, conn: Connection, host_id: int, lane_id: str
             return
         if lane_providers.clear_unchanged(conn, lane_id, found):
             return
-    raise errors.Busy(f'Others always changed lane {lane_id} meanwhile.')
+    raise errors.Busy(f'Concurrent changes of lane {lane_id} exhausted the retries.')
 
 
 def _check_may_leave(database: Database, conn: Connection, before: hosts.Host) -> None:
@@ -298,9 +298,9 @@ def _mark_leaving(session: orm.Session, host_id: int) -> hosts.Host:
     if promised is not None:
         count, end = promised
         raise exceptions.HostInUse(
-            f'Host {host.hypervisor_hostname} is promised to '
+            f'Host {host.hypervisor_hostname} is allocated to '
             f'{words.counted(count, "reservation")}, the last until '
-            f'{dates.sentence(end)}. Disable it to have no new ones, or end their leases.'
+            f'{dates.sentence(end)}. Disable it to stop new allocations, or end their leases.'
         )
     db.HOSTS.update(session, host_id, {'available': False}, {'state': hosts.State.LEAVING})
     return host
@@ -312,11 +312,11 @@ def _is_leaving(session: orm.Session, host_id: int) -> bool:
 
 
 def _restore(session: orm.Session, before: hosts.Host) -> bool:
-    """Restore the row of a host that could not be taken out.
+    """Restore the row of a host that could not be removed.
 
-    One that had been left in the middle of being taken out is disabled.
+    A host whose removal was interrupted before is disabled.
 
-    :returns: whether it was being taken out
+    :returns: whether it was being removed
     """
     reason = {'disabled_reason': hosts.STAYING} if before.is_leaving else {}
     state = hosts.State.ENROLLED if before.is_leaving else before.state
@@ -328,12 +328,12 @@ def _restore(session: orm.Session, before: hosts.Host) -> bool:
 def _delete(session: orm.Session, host_id: int) -> None:
     """Delete a host that is being removed; it may be gone already.
 
-    :raises climate_core.exceptions.HostChanging: another request had it stay meanwhile
+    :raises climate_core.exceptions.HostChanging: a concurrent removal was rejected
     """
     host = db.lock(session, host_id)
     if host is not None and not host.is_leaving:
         raise exceptions.HostChanging(
-            f'Host {host.hypervisor_hostname} was refused to another request to take it out '
-            'meanwhile, and is in its pool. Try again.'
+            f'Host {host.hypervisor_hostname} could not be removed by a concurrent request, and '
+            'is in its pool. Try again.'
         )
     db.HOSTS.delete(session, host_id)

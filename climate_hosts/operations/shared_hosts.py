@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-_TAKEN: Final = 'Another lease has just got a host that was to be emptied. Try again.'
-_LOST: Final = 'A host that was emptied for the lease is not kept for it any more.'
+_TAKEN: Final = (
+    'A host that was to be drained has just been allocated to another lease. Try again.'
+)
+_LOST: Final = 'A host that was drained for the lease is not reserved for it any more.'
 #: Seconds until the next pass after Placement did not answer, or if a host stays isolated a little
 #: longer.
 _POLL_SECONDS = 5.0
@@ -91,7 +93,7 @@ class SharedHostReturner(Worker):
 
     name = 'shared-hosts'
     expected_errors = PASS_ERRORS
-    failure_message = 'Hosts were not given back to ordinary servers; the next look tries again'
+    failure_message = 'Hosts could not be returned to ordinary servers; the next poll retries'
     _IDLE_SECONDS = 300.0
 
     def __init__(self, database: Database, cloud: 'Cloud') -> None:
@@ -113,7 +115,7 @@ class SharedHostReturner(Worker):
             try:
                 self._return(host)
             except errors.EXPECTED as exc:
-                LOG.warning('Host %s is not given back yet: %s', host.name, exc)
+                LOG.warning('Host %s is not returned yet: %s', host.name, exc)
                 seconds.append(_POLL_SECONDS)
         return min(seconds, default=None)
 
@@ -128,7 +130,7 @@ class SharedHostReturner(Worker):
                 State.ENROLLED,
                 open_to_unreserved=True,
             ):
-                LOG.info('Host %s serves ordinary servers again', host.name)
+                LOG.info('Host %s accepts ordinary servers again', host.name)
 
 
 def begin_return(session: orm.Session, host_id: int) -> str | None:

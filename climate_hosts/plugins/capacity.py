@@ -9,11 +9,11 @@ Nova's users choose sizes by a flavor, so the lease service creates one whose id
 those of the reservation. It is private to the projects that may enter, and its extra spec
 ``climate:reservation`` lets nova-scheduler know the reservation without a hint.
 
-Blazar creates its flavor while the user waits for the answer, and leaves it behind when the
-lease is not written after all. The answer names the flavor, but no user can boot with it
+Blazar creates its flavor while the user waits for the response, and leaves it behind when the
+lease is not written after all. The response names the flavor, but no user can boot with it
 before the start. So here events create it, which are durable: ``prepare_reservation``,
 shortly before the start, and the start, which finds it or creates it. ``flavor_id`` is in the
-answer from the beginning, it is the reservation's own id. The end deletes it, when no server
+response from the beginning: it is the reservation's own id. The end deletes it, when no server
 is left. Blazar's server group and aggregate are not needed: the calendar decides which host
 has capacity for how many, and Placement enforces it; ``server_group_id`` and ``aggregate_id``
 are null.
@@ -43,7 +43,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'type': 'integer',
         'minimum': 1,
         'maximum': 100_000,
-        'description': 'How many servers. By default 1.',
+        'description': 'Number of servers. By default 1.',
     },
     'affinity': {
         'enum': [None, True, False, *_AFFINITIES],
@@ -141,7 +141,7 @@ class CapacityPlugin(ServerCapacityPlugin):
 
     resource_type = resource_types.CAPACITY
     title = 'Capacity'
-    description = 'Room for servers of one flavor on hosts of a pool that many leases share.'
+    description = 'Capacity for servers of one flavor on hosts of a pool that many leases share.'
     schema: ClassVar[Mapping[str, Any]] = {
         'flavor_id': {
             'type': 'string',
@@ -197,7 +197,7 @@ class SizesPlugin(ServerCapacityPlugin):
     resource_type = resource_types.SIZES
     title = 'Capacity by sizes'
     description = (
-        'Room for servers of given sizes on hosts of a pool that many leases share. They boot '
+        'Capacity for servers of given sizes on hosts of a pool that many leases share. They boot '
         'with the flavor that has the id of the reservation.'
     )
     schema: ClassVar[Mapping[str, Any]] = {

@@ -20,9 +20,9 @@ OPTIONS: Final[Sequence[cfg.Opt]] = (
         'order',
         default=str(Order.FIT),
         choices=[str(order) for order in Order],
-        help='Which of the hosts that are free are taken first: those whose gap in the calendar '
-        'is the smallest (fit), those with the least (pack) or the most (spread) room left, or '
-        'any (random).',
+        help='Which of the free hosts are allocated first: those whose gap in the calendar is the '
+        'smallest (fit), those with the least (pack) or the most (spread) capacity left, or any '
+        '(random).',
     ),
     CLEANING_OPTION,
     cfg.IntOpt(
@@ -36,8 +36,8 @@ OPTIONS: Final[Sequence[cfg.Opt]] = (
         'migrate_seconds',
         default=900,
         min=0,
-        help='How long servers are tried to be moved at the end (on_end: migrate) if the '
-        'reservation says no grace. What was reserved is kept for it.',
+        help='How long Climate tries to move servers at the end (on_end: migrate), unless the '
+        'reservation has a grace. Its allocations are retained until then.',
     ),
     cfg.StrOpt(
         'unmovable',
@@ -46,13 +46,14 @@ OPTIONS: Final[Sequence[cfg.Opt]] = (
             ('shelve', 'Keep the server as an image, free the host.'),
             ('delete', 'Delete it.'),
         ],
-        help='What happens to a server that could not be moved in time: its host is for others.',
+        help='What happens to a server that could not be moved in time, because other leases '
+        'need its host.',
     ),
     cfg.IntOpt(
         'max_grace_seconds',
         default=3600,
         min=0,
-        help='The longest grace that a reservation may ask for.',
+        help='The longest grace that a reservation may request.',
     ),
     *server_recovery.END_RECOVERY_OPTIONS,
 )
@@ -70,28 +71,29 @@ SCHEMA: Final[Mapping[str, Any]] = {
         'type': 'string',
         'enum': ['targeted', lanes.OPEN],
         'description': 'targeted: servers that name the reservation enter (default); open: new '
-        'servers of the project that name none, too, as long as there is room. WARNING: at the '
-        'end the servers of every user of the project that entered are deleted (on_end: delete). '
+        'servers of the project that name none, too, while capacity is sufficient. WARNING: at '
+        'the end the servers of every user of the project that entered are deleted (on_end: '
+        'delete). '
         f'Climate shows the lease and its end in their metadata ({MARK}), within the interval of '
         'the reconciliation.',
     },
     'on_end': {
         'type': 'string',
         'enum': ['delete', server_drain.MIGRATE],
-        'description': 'What happens at the end to the servers that are there: they must leave '
-        'the hosts, which others are promised. migrate: they are moved to hosts of no pool, as '
-        'ordinary servers.',
+        'description': 'What happens at the end to the servers that are left: they must leave '
+        'the hosts, which are allocated to other leases. migrate: they are moved to hosts of no '
+        'pool, as ordinary servers.',
     },
     'grace': {
         'type': ['integer', 'null'],
         'minimum': 0,
         'maximum': 7 * 86400,
-        'description': 'Seconds after the end in which the servers are still there, and no more '
-        'come, before they are deleted; with on_end: migrate, in which they are moved.',
+        'description': 'Seconds after the end in which the servers stay, and no more enter, '
+        'before they are deleted; with on_end: migrate, in which they are moved.',
     },
     'before_end': {
         'type': ['string', 'null'],
-        'description': "Taken for Blazar's clients; the lease has before_end_date.",
+        'description': "Accepted for Blazar's clients; the lease has before_end_date.",
     },
 }
 #: Their defaults; Blazar's clients expect both properties of each reservation of hosts.

@@ -53,7 +53,7 @@ _HOST_NOT_FREE: Final = (
     'cleaned after them.'
 )
 #: The reason of a lease whose host is powered off: it is powered on, or will be.
-_POWERED_OFF: Final = 'Host {} is being switched on.'
+_POWERED_OFF: Final = 'Host {} is being powered on.'
 #: The key of the prepared lanes in the progress of a reservation.
 _PREPARED: Final = 'prepared'
 #: The key of the lanes that are open while the start waits for other lanes.
@@ -65,8 +65,8 @@ _USED: Final = 'used'
 WITHHELD: Final = 'Host {} is not free yet: Nova withholds all of it, as while a node is cleaned.'
 #: The reason of a lease that waits for another one.
 OPEN: Final = (
-    'Host {} is still open to an earlier lease. If that is over for long, an operator closes it '
-    'by "climate-manage repair --yes".'
+    'Host {} is still open to an earlier lease. If that lease ended long ago, an operator can '
+    'close the host by "climate-manage repair --yes".'
 )
 IN_USE: Final = 'Host {} still has servers of an earlier lease.'
 
@@ -95,7 +95,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
     #: The property of the highest amount.
     most_field: ClassVar[str]
     options = lane_options.OPTIONS
-    # Servers run on hosts: hosts are there before them, and are closed after them.
+    # Servers run on hosts: hosts are opened before them, and are closed after them.
     rank = 5
 
     @abc.abstractmethod
@@ -186,7 +186,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         values: Mapping[str, Any],  # noqa: ARG002
         reserved: ReservedResource,
     ) -> ReservedResource:
-        """Create nothing: say how long before the start the hosts are prepared."""
+        """Create nothing: return how long before the start the hosts are prepared."""
         seconds = self.conf[self.resource_type].prepare_seconds
         before = datetime.timedelta(seconds=seconds)
         return dataclasses.replace(reserved, prepare=seconds > 0, prepare_before=before)
@@ -325,14 +325,15 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
             total = sum(own.values())
             message = (
                 f'Of the {words.counted(total, "host")} of the reservation '
-                f'{words.counted(total - count, "host")} can be given back: there are servers on '
+                f'{words.counted(total - count, "host")} can be released: there are servers on '
                 f'{names}. So {self.most_field} must be at least {count}; or delete these '
-                'servers, or move them together on fewer hosts, and ask again.'
+                'servers, or move them together on fewer hosts, and repeat the request.'
             )
         else:
             message = (
-                f'{words.counted(count, "server")} of the reservation are there, on {names}. So '
-                f'{self.most_field} must be at least {count}; or delete servers, and ask again.'
+                f'{words.counted(count, "server")} of the reservation exist, on {names}. So '
+                f'{self.most_field} must be at least {count}; or delete servers, and repeat '
+                'the request.'
             )
         raise exceptions.InvalidState(message, field=self.most_field)
 
@@ -355,8 +356,8 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         entered = [_name(each) for each in closed if used[each.unit_id] > left[each.unit_id]]
         if entered:
             raise exceptions.InvalidState(
-                f'Servers came to {_join(entered)} while that was given back. Ask again: others '
-                'may be free.',
+                f'Servers entered {_join(entered)} during the release. Repeat the request: other '
+                'hosts may be free.',
                 field=self.most_field,
             )
 

@@ -7,7 +7,7 @@ ordinary server. During a cold migration Placement has the allocation of the slo
 id of the migration, not of the server: so the id of each server is saved in the progress of
 the reservation before the migration is requested, and no server is lost track of.
 
-When the time for moving is over, the next lease needs the hosts. A server that could not be
+When the time for moving has ended, the next lease needs the hosts. A server that could not be
 moved is then shelved, which keeps its disk as an image and frees the host, or deleted, as the
 operator configures. A server in ERROR cannot be shelved: the reason of the lease names it,
 and an operator must act.
@@ -286,7 +286,9 @@ def unshelve(
     if not left:
         return None
     kept = {**(reservation.progress or {}), _SHELVED: left}
-    return PollAgain(_UNSHELVE_POLL_SECONDS, f'Waking {words.counted(len(left), "server")}.', kept)
+    return PollAgain(
+        _UNSHELVE_POLL_SECONDS, f'Unshelving {words.counted(len(left), "server")}.', kept
+    )
 
 
 def _is_shelved(conn: 'connections.Connection', server_id: str, projects: Collection[str]) -> bool:
@@ -308,7 +310,7 @@ def evacuate(
 
     :param left: server -> the host that failed
     :param projects: the projects whose servers are evacuated; other servers stay
-    :raises climate_core.exceptions.PluginFailure: the first refusal, once nothing else is left
+    :raises climate_core.exceptions.PluginFailure: the first rejection, once nothing else is left
     """
     there: list[str] = []
     refused: list[tuple[str, Exception]] = []

@@ -156,7 +156,7 @@ def count_states(session: orm.Session) -> PowerCounts:
 
 
 PREFIX: Final = 'host.power.'
-#: The event type of a host that did not wake.
+#: The event type of a host that was not up in time.
 FAILED: Final = f'{PREFIX}failed'
 
 
@@ -169,7 +169,7 @@ def state_changed(
 
 
 def wake_failed(host: Host, reason: str, now: datetime.datetime) -> tuple[str, dict[str, Any]]:
-    """Create the notification of a host that did not wake in time."""
+    """Create the notification of a host that was not up in time."""
     return FAILED, _payload(host, str(PowerState.WAKING), reason, now)
 
 
@@ -224,7 +224,7 @@ def list_types() -> list[schemas.NotificationType]:
     return [*changes, failed]
 
 
-#: The reason of a host that did not wake.
+#: The reason of a host that was not up in time.
 WAKE_TIMED_OUT: Final = 'It was switched on at {}, and its nova-compute is not up.'
 
 
@@ -244,7 +244,7 @@ def start_sleep(session: orm.Session, host_id: int, idle: datetime.timedelta) ->
 
 
 def cancel_sleep(session: orm.Session, host_id: int) -> None:
-    """Write that a host is awake that cannot be powered off."""
+    """Write that a host is on that cannot be powered off."""
     host = db.lock(session, host_id)
     if host is not None and host.power is PowerState.FALLING_ASLEEP:
         _change(session, host, None, sql.read_time(session))
@@ -276,7 +276,7 @@ def mark_waking(session: orm.Session, host_id: int, kept_on: bool = False) -> bo
 
 
 def mark_awake(session: orm.Session, host_id: int) -> float | None:
-    """Write that a host is awake, and how long that took if it was off; return the seconds.
+    """Write that a host is on, and how long that took if it was off; return the seconds.
 
     :returns: None if it was not being powered on
     """
@@ -286,7 +286,7 @@ def mark_awake(session: orm.Session, host_id: int) -> float | None:
     now = sql.read_time(session)
     seconds = (now - host.power_since).total_seconds()
     measured = host.wake_seconds
-    # A host that was woken before it was off is no measure of how long it takes.
+    # A host that was powered on before it was off is no measure of how long it takes.
     if has_slept_until(session, host_id, host.power_since):
         measured = states.smooth_wake_seconds(host.wake_seconds, seconds)
     _change(session, host, None, now, wake_seconds=measured)
@@ -294,7 +294,7 @@ def mark_awake(session: orm.Session, host_id: int) -> float | None:
 
 
 def mark_wake_failed(session: orm.Session, host_id: int, reason: str) -> bool:
-    """Write that a host did not wake, so that other hosts are allocated in its place.
+    """Write that a host was not up in time, so that other hosts are allocated in its place.
 
     :returns: whether anything was written
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface of power drivers, an entry point of ``climate.power.drivers``.
 
-``tests/unit/cloud/test_power_drivers.py`` says what each driver must do.
+``tests/unit/cloud/test_power_drivers.py`` checks the contract of every driver.
 
 Drivers read how machines are reached from a file that only the managers can read. The
 addresses and passwords of management controllers are in no database, no API and no log. The
@@ -83,15 +83,15 @@ class PowerDriver(abc.ABC):
     def switch_on(self, name: str) -> None:
         """Switch a machine on, if it is off.
 
-        :raises PowerError: it did not answer, or refused
+        :raises PowerError: it did not answer, or rejected the request
         """
 
     @abc.abstractmethod
     def switch_off(self, name: str, force: bool) -> None:
         """Switch a machine off, if it is on.
 
-        :param force: whether to cut its power; else its operating system is asked to shut down
-        :raises PowerError: it did not answer, or refused
+        :param force: whether to cut its power; else its operating system is shut down
+        :raises PowerError: it did not answer, or rejected the request
         """
 
 
@@ -178,7 +178,7 @@ class MachinesFile(Generic[M]):
                 self._complaint = None
             except BadPowerSettings as exc:
                 if str(exc) != self._complaint:
-                    LOG.error('What was read before counts: %s', exc)
+                    LOG.error('The machines that were read before stay in use: %s', exc)
                 self._complaint = str(exc)
             return self._machines
 
@@ -230,7 +230,7 @@ class MachinesFile(Generic[M]):
         try:
             if '@' in section['address']:
                 # A password before it would be in the messages of libraries.
-                message = 'must have no "@": say username and password beside it.'
+                message = 'must have no "@": set username and password in options of their own.'
                 raise BadOption('address', message)
             return self._kind.read(dict(section))
         except BadOption as exc:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Switch machines by IPMI 2.0, with the command ipmitool: the driver ``ipmi``.
 
-Ironic uses ipmitool as well, so it was tried with the controllers that there are. The library
-pyghmi (1.6.19) is kept, too, but its sessions share the sockets, the thread and the locks of one
-event loop in the process (``pyghmi.ipmi.private.session``): several threads switch machines here,
-and a call that hangs must not hold up the others. A process is ended when its time is over.
+Ironic uses ipmitool as well, so it is tested with many controllers. The library pyghmi (1.6.19) is
+maintained, too, but its sessions share the sockets, the thread and the locks of one event loop in
+the process (``pyghmi.ipmi.private.session``): several threads switch machines here, and a call
+that hangs must not delay the others. A process is ended after a timeout.
 
 Facts: IPMI 2.0, 13.20 (RAKP), 22.15 (cipher suites), 28.3 (Chassis Control, which needs the
 privilege level OPERATOR).
@@ -32,9 +32,9 @@ from climate_hosts.power.drivers import (
     check_in_time,
 )
 
-#: Seconds until ipmitool is ended; a controller that is not there takes it 15 at most.
+#: Seconds until ipmitool is ended; a controller that does not exist takes it 15 at most.
 _TIMEOUT: Final = 30
-#: Lengths in bytes that IPMI has room for.
+#: Maximum lengths in bytes in IPMI.
 _USERNAME_BYTES: Final = 16
 _PASSWORD_BYTES: Final = 20
 _PORT: Final = 623
@@ -75,7 +75,7 @@ class IpmiMachine(Machine):
     def host_and_port(self) -> tuple[str, int]:
         """Return where it answers.
 
-        :raises BadOption: the address makes no sense
+        :raises BadOption: the address is invalid
         """
         try:
             host, port = netutils.parse_host_port(self.address, _PORT)
@@ -88,7 +88,7 @@ class IpmiMachine(Machine):
 
 
 class IpmiDriver(PowerDriver):
-    """Have ipmitool ask the management controller of each machine.
+    """Send requests to the management controller of each machine by ipmitool.
 
     :param answer_seconds: how long the first answer to a packet is waited for
     :param retries: how often a packet is sent again
@@ -110,11 +110,11 @@ class IpmiDriver(PowerDriver):
     def is_on(self, name: str) -> bool:
         state = _STATE.search(self._ask(name, 'status'))
         if state is None:
-            raise PowerError(f'The controller of {name} did not say whether it is on')
+            raise PowerError(f'The controller of {name} did not report whether it is on')
         return state[1] == 'on'
 
     def switch_on(self, name: str) -> None:
-        # A controller may refuse to switch a machine on that is on.
+        # A controller may reject a request to switch on a machine that is on.
         if not self.is_on(name):
             self._ask(name, 'on')
 
@@ -173,13 +173,13 @@ def _reason(name: str, text: str) -> str:
     """
     refused = _REFUSED.search(text)
     if refused:
-        return f'The controller of {name} refused it: {refused[1]}'
+        return f'The controller of {name} rejected the request: {refused[1]}'
     section = f'section [{name}] of [power] machines_file'
     if 'Address lookup for' in text:
         return f'The controller of {name} has no IP address: see address in {section}'
     if 'Unable to establish' in text:
         return (
-            f'The controller of {name} does not answer, or refuses username, password, '
+            f'The controller of {name} does not answer, or rejects username, password, '
             f'cipher_suite or privilege_level of {section}'
         )
     return f'ipmitool failed at the controller of {name}'

@@ -52,7 +52,7 @@ class RedfishMachine(Machine):
 
 
 class RedfishDriver(PowerDriver):
-    """Ask the management controller of each machine.
+    """Send requests to the management controller of each machine.
 
     No session is kept at a controller, which has few of them.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decide which hosts of the pools may be powered off, and which must be powered on: pure.
 
-A host that is asleep is powered off. It keeps its place in the calendar, and is powered on in time
+A host that is asleep is powered off. Leases can still reserve it, and it is powered on in time
 before it is needed. Each step of the way is a :class:`PowerState` in the database; a host without
 a power state is on.
 """
@@ -41,7 +41,7 @@ class PowerHost:
     :param since: when it entered this state; None: it was never off
     :param slept_at: when it was last powered off
     :param kept_on: whether an operator wants it to stay on
-    :param wake_seconds: how long it takes to wake; None: not measured
+    :param wake_seconds: how long it takes to power on; None: not measured
     :param usable: whether it takes allocations, and no ordinary servers
     :param failed: whether it is marked as failed
     :param need: when its first allocation starts, or started; None: it has none
@@ -67,7 +67,7 @@ class PowerTerms:
     """The options of section ``[power]`` that decide about the power of hosts.
 
     :param sleep_after: a host is powered off if nothing is allocated of it for this time
-    :param wake: how long a host takes to wake for which that was not measured
+    :param wake: how long a host takes to power on for which that was not measured
     :param slack: how much earlier than that a host is powered on
     :param min_awake: the number of hosts of each pool without allocations that stay on
     :param min_cycle: the shortest time from one power off of a host to the next
@@ -168,7 +168,7 @@ def is_idle(need: datetime | None, idle: timedelta, now: datetime) -> bool:
 
 
 def smooth_wake_seconds(before: int | None, seconds: float) -> int:
-    """Return how long a host takes to wake, with a new measurement.
+    """Return how long a host takes to power on, with a new measurement.
 
     It grows immediately and falls slowly, so that a quick start does not delay the next start.
     """

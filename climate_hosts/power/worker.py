@@ -42,7 +42,7 @@ LOG = log.getLogger(__name__)
 
 #: The first pass is soon after the start: within this number of seconds.
 _FIRST_SECONDS: Final = 10.0
-#: Seconds until the next pass while a host is on its way.
+#: Seconds until the next pass while a host is being powered off or on.
 _POLL_SECONDS: Final = 5.0
 #: How long until the same request to a machine is repeated.
 _REPEAT_AFTER: Final = datetime.timedelta(seconds=30)
@@ -50,7 +50,7 @@ _REPEAT_AFTER: Final = datetime.timedelta(seconds=30)
 _THREADS: Final = 8
 #: A host that is not off after this number of times ``off_seconds`` is powered on again.
 _MAX_DELAY: Final = 3
-#: The errors that end a step of one host: the next pass tries again.
+#: The errors that end a step of one host: the next pass retries.
 _STEP_ERRORS: Final[tuple[type[Exception], ...]] = (*PASS_ERRORS, PowerError)
 
 _Service = Mapping[str, Any]
@@ -80,9 +80,7 @@ class HostPower(PeriodicWorker):
     # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
     expected_errors = PASS_ERRORS
-    failure_message = (
-        'It is not known which hosts may sleep, or must wake; the next look tries again'
-    )
+    failure_message = 'Could not decide which hosts to power off or on; the next poll retries'
 
     def __init__(
         self,
@@ -117,7 +115,7 @@ class HostPower(PeriodicWorker):
             able = self._find_able(conn, hosts, services)
         except errors.EXPECTED as exc:
             # Hosts that are needed are powered on all the same.
-            LOG.warning('No host is put to sleep now: %s', exc)
+            LOG.warning('No host is powered off now: %s', exc)
         decision = states.decide(hosts, able, self._terms, now)
         for host_id in decision.wake:
             self._database.write(db.mark_waking, host_id)
@@ -154,7 +152,7 @@ class HostPower(PeriodicWorker):
         capacities = placement.read_host_capacities(conn)
         for host in awake:
             if _may_be_claimed(capacities.get(host.provider_id)) and self._is_awake(host):
-                # A manager that stood still may have claimed it after it was woken.
+                # A manager that was suspended may have claimed it after it was powered on.
                 lane_providers.release_host(conn, host.provider_id)
         empty = [host for host in awake if _is_empty(capacities.get(host.provider_id))]
         with_volumes = volumes.list_service_hosts(conn) if empty else set()
@@ -165,7 +163,7 @@ class HostPower(PeriodicWorker):
             return self._driver.knows(host.name)
         except Exception as exc:  # noqa: BLE001 - a driver of others may raise anything
             # Its text may have secrets.
-            LOG.error('%s is not put to sleep: %s', host.name, type(exc).__name__)
+            LOG.error('%s is not powered off: %s', host.name, type(exc).__name__)
             return False
 
     def _repair(
@@ -174,7 +172,7 @@ class HostPower(PeriodicWorker):
         hosts: Iterable[PowerHost],
         services: Mapping[str, _Service],
     ) -> None:
-        """Enable services that a manager which stood still disabled after the host was woken."""
+        """Enable services that a suspended manager disabled after the host was powered on."""
         for host in hosts:
             service = services.get(host.service_name, {})
             if host.state is None and _is_disabled_for_power(service) and self._is_awake(host):
@@ -223,11 +221,11 @@ class HostPower(PeriodicWorker):
         try:
             steps[host.state](conn, host, service, now)
         except _STEP_ERRORS as exc:
-            LOG.warning('%s is %s, and goes on later: %s', host.name, host.state, exc)
+            LOG.warning('%s is %s; the next poll retries: %s', host.name, host.state, exc)
         except Exception as exc:  # noqa: BLE001 - a driver of others may raise anything
             # Its text, which a traceback has as well, may have secrets.
             error = type(exc).__name__
-            LOG.error('%s is %s, and goes on later: %s', host.name, host.state, error)
+            LOG.error('%s is %s; the next poll retries: %s', host.name, host.state, error)
 
     def _switch_off(
         self,
@@ -241,7 +239,7 @@ class HostPower(PeriodicWorker):
         if is_disabled_by_operator or not self._driver.knows(host.name):
             # Its machine may have been requested to switch off already.
             self._database.write(db.mark_waking, host.id)
-            LOG.info('%s is woken: it is disabled in Nova, or has no driver', host.name)
+            LOG.info('%s is powered on: it is disabled in Nova, or has no driver', host.name)
             return
         if not lane_providers.claim_host(conn, host.provider_id):
             self._cancel(conn, host, service)
@@ -252,7 +250,7 @@ class HostPower(PeriodicWorker):
         assert host.since is not None  # nosec B101 # for mypy: it holds already
         late = (now - host.since).total_seconds() / max(1, self._conf.power.off_seconds)
         if late > _MAX_DELAY:
-            LOG.warning('%s was not switched off in time, and is woken', host.name)
+            LOG.warning('%s was not switched off in time, and is powered on', host.name)
             self._database.write(db.mark_waking, host.id)
             return
         if not _is_disabled(service):
@@ -262,18 +260,18 @@ class HostPower(PeriodicWorker):
             nova.set_service_status(conn, service['id'], states.DISABLED_REASON)
         is_on = self._driver.is_on(host.name)
         if is_on is not False and (is_on or service.get('state') != 'down'):
-            # A manager that stood still must not switch off a host that was woken.
+            # A manager that was suspended must not switch off a host that was powered on.
             if self._database.read(db.has_state, host.id, PowerState.FALLING_ASLEEP):
                 self._request(host, 'cut' if late > 1 else 'off', now)
         elif service.get('state') == 'down' and self._database.write(db.mark_asleep, host.id):
-            LOG.info('%s sleeps', host.name)
+            LOG.info('%s is powered off', host.name)
 
     def _cancel(self, conn: Connection, host: PowerHost, service: _Service) -> None:
         """Leave a host on that has something on it."""
         lane_providers.release_host(conn, host.provider_id)
         _enable(conn, service)
         self._database.write(db.cancel_sleep, host.id)
-        LOG.info('%s stays awake: it is in use', host.name)
+        LOG.info('%s stays on: it is in use', host.name)
 
     def _watch(
         self,
@@ -285,7 +283,7 @@ class HostPower(PeriodicWorker):
         """Leave a host on that an operator switched on."""
         is_on = domain_hosts.is_service_up(service) and self._is_on(host) is not False
         if is_on and self._database.write(db.mark_waking, host.id, kept_on=True):
-            LOG.warning('%s was switched on by somebody else, and is kept on', host.name)
+            LOG.warning('%s was switched on outside of Climate, and is kept on', host.name)
 
     def _switch_on(
         self,
@@ -305,7 +303,7 @@ class HostPower(PeriodicWorker):
             _enable(conn, service)
             seconds = self._database.write(db.mark_awake, host.id)
             if seconds is not None:
-                LOG.info('%s is awake after %.0f seconds', host.name, seconds)
+                LOG.info('%s is on after %.0f seconds', host.name, seconds)
 
     def _is_on(self, host: PowerHost) -> bool | None:
         """Return whether a machine is on; None: unknown."""
@@ -326,7 +324,7 @@ class HostPower(PeriodicWorker):
         self._requests[host.id] = wanted, now
 
     def _check_late(self, host: PowerHost, now: datetime.datetime) -> None:
-        """Mark a host as failed that should be awake by now and is not."""
+        """Mark a host as failed that should be on by now and is not."""
         is_waking = host.state is PowerState.WAKING
         if host.failed or not is_waking or not self._terms.is_late(host, now):
             return
@@ -335,10 +333,12 @@ class HostPower(PeriodicWorker):
         try:
             failed = self._database.write(db.mark_wake_failed, host.id, reason)
         except DATABASE_ERRORS as exc:
-            LOG.warning('It is not written yet that %s failed: %s', host.name, exc)
+            LOG.warning(
+                'Could not record that %s failed; the next poll retries: %s', host.name, exc
+            )
             return
         if failed:
-            LOG.error('%s did not wake in time. %s', host.name, reason)
+            LOG.error('%s was not up in time. %s', host.name, reason)
 
 
 def _is_ready(service: _Service | None) -> bool:

@@ -52,11 +52,11 @@ _FIRST_SECONDS = 10.0
 #: polls immediately.
 _NO_HOST_SECONDS = 600.0
 _CAUSE = Cause('host.failed')
-#: The errors that keep a lease from being changed; the next poll tries again.
+#: The errors that keep a lease from being changed; the next poll retries.
 _TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *DATABASE_ERRORS)
 #: The reason of a lease that lacks a host, behind the name of the host.
 _NO_REPLACEMENT: Final = 'failed, and no other is free. {}'
-_TOO_SMALL: Final = 'is too small for what is promised of it: it has {}, and {} are promised.'
+_TOO_SMALL: Final = 'is too small for its allocations: it has {}, and {} are allocated.'
 #: The reason of a host that is up and not in use.
 _NOT_EMPTY = 'It is up again, but still has {} servers of an earlier lease.'
 
@@ -84,7 +84,7 @@ class HostWatch(PeriodicWorker):
     # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
     expected_errors = PASS_ERRORS
-    failure_message = 'It is not known which hosts failed; the next look tries again'
+    failure_message = 'Could not check which hosts failed; the next poll retries'
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class HostWatch(PeriodicWorker):
             return
         services = servers.list_compute_services(self._cloud.service())
         if not services:
-            LOG.warning('Nova names no nova-compute at all; it is not known which hosts failed')
+            LOG.warning('Could not check which hosts failed: Nova reports no nova-compute')
             return
         awake = [host for host in watched if not self._is_left(host)]
         if self._is_outage(awake, services):
@@ -174,7 +174,7 @@ class HostWatch(PeriodicWorker):
             self._metrics.set_outage(why is not None)
         if why is not None:
             LOG.error(
-                '%s, more than [hosts] max_down_share = %s: no host is replaced. Look after Nova, '
+                '%s, more than [hosts] max_down_share = %s: no host is replaced. Check Nova, '
                 'or force down the services whose hosts are dead',
                 why,
                 share,

@@ -118,10 +118,10 @@ def _find_hidden(hidden: Collection[str], everything: Sequence[Host]) -> Iterato
     if found:
         count = sum(len(host.lane_ids) for host in everything)
         yield (
-            f'Placement leaves {_join(found)} out of its answers. Set "[placement] '
+            f'Placement omits {_join(found)} from its responses. Set "[placement] '
             'max_allocation_candidates" in placement.conf to -1, which is its default, or to more '
             f'than the {count} lanes of all hosts, and restart it: until then each of these hosts '
-            'is asked for alone.'
+            'costs a separate request.'
         )
 
 
@@ -140,7 +140,7 @@ def _find_unreserved(
     )
     if found:
         yield (
-            f'Servers came by no lease to {_join(found)}: a nova-scheduler without PoolFilter '
+            f'Servers entered {_join(found)} without a lease: a nova-scheduler without PoolFilter '
             'and without isolated aggregates, or a call with "force", put them there.'
         )
 
@@ -213,8 +213,8 @@ class HostCheck(PoolCheck):
     unchecked = 'The hosts could not be checked'
     empty = 'No pool has a host.'
     limits = (
-        'Whether every nova-scheduler has PoolFilter cannot be seen from here: no service tells '
-        'it. Look at the nova.conf of each.'
+        'Climate cannot check whether every nova-scheduler has PoolFilter: no service reports it. '
+        'Check the nova.conf of each.'
     )
 
     def find_problems(self, database: Database, conn: Connection) -> list[str] | None:

@@ -37,8 +37,8 @@ class HostRefresher(PeriodicWorker):
 
     Four requests in all, one more if there are shared hosts that no lease has, one or two for each
     host that Placement has left out, see :mod:`climate_hosts.watch.isolation`, and one for each
-    provider of a host that differs; none where no pool has a host. Several managers doing it at
-    once is harmless.
+    provider of a host that differs; none where no pool has a host. Several managers may do it
+    concurrently.
     """
 
     name = 'hosts'
@@ -46,7 +46,7 @@ class HostRefresher(PeriodicWorker):
     # A client of the message bus can forge the notifications that trigger it.
     spacing = 2.0
     expected_errors = PASS_ERRORS
-    failure_message = 'Hosts were not read anew; the next look tries again'
+    failure_message = 'Hosts could not be refreshed; the next poll retries'
 
     def __init__(self, conf: cfg.ConfigOpts, database: Database, cloud: 'Cloud') -> None:
         super().__init__(conf.hosts.refresh_interval, _FIRST_SECONDS)
@@ -97,7 +97,7 @@ class HostRefresher(PeriodicWorker):
     def _refresh(self, host: hosts.Host, known: nodes.Node) -> None:
         with contextlib.suppress(exceptions.HostNotFound):
             self._database.write(write_node, host.id, known)
-            LOG.info('Host %s was read anew', host.hypervisor_hostname)
+            LOG.info('Host %s was refreshed', host.hypervisor_hostname)
 
     def _judge(
         self,
@@ -121,7 +121,7 @@ class HostRefresher(PeriodicWorker):
             if capacity is not None and not isolation.update_isolation(
                 self._database, conn, host.provider_id
             ):
-                yield f'Host {name} was kept from ordinary servers; it is theirs again'
+                yield f'Host {name} was isolated from ordinary servers; it accepts them again'
             elif capacity is None and host.provider_id not in outside:
                 yield f'Host {name} is not in Placement as it was enrolled'
         elif capacity is None:
@@ -129,13 +129,13 @@ class HostRefresher(PeriodicWorker):
                 self._database, conn, host.provider_id
             )
             yield (
-                f'Host {name} was not kept from ordinary servers any more; that is repaired'
+                f'Host {name} was not isolated from ordinary servers; it is isolated again'
                 if repaired
-                else f'Host {name} is not in Placement as it was enrolled. If it does not come '
-                'back, take it out of its pool'
+                else f'Host {name} is not in Placement as it was enrolled. If it does not '
+                'return, remove it from its pool'
             )
         elif capacity.has_only_ordinary and host.emptied_for is None and host.power is None:
-            yield f'Host {name} has servers that came by no lease'
+            yield f'Host {name} has servers that entered without a lease'
 
 
 def read_nodes(

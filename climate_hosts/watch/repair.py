@@ -6,10 +6,10 @@ another tool put it there, or a backup of the database was restored. A host that
 and is not in the aggregate lets ordinary servers in. One whose enrolment was cut off, or that
 was removed in part, is reported: its operator has to decide.
 
-The end of a lease closes its lanes. But a manager that stood still while it started a lease
-may open one afterwards: servers of a lease that has ended could enter, and the next lease on
-the host would wait forever. Lanes that are open to a reservation that has ended in the
-database are closed without a request. Lanes that no reservation explains, because leases
+The end of a lease closes its lanes. But a manager that was suspended while it started a lease
+may open a lane afterwards: servers of a lease that has ended could enter, and the next lease
+on the host would wait without limit. Lanes that are open to a reservation that has ended in
+the database are closed without a request. Lanes that no reservation explains, because leases
 were purged or a backup was restored, are closed when an operator runs the repair.
 
 Lanes that Placement lost, because an operator deleted them or restored a backup, get the id
@@ -48,11 +48,11 @@ from climate_hosts.watch import isolation
 if TYPE_CHECKING:
     from climate_core.cloud import Cloud
 
-_NOT_IN_PLACEMENT: Final = 'Placement has it no more: delete it'
+_NOT_IN_PLACEMENT: Final = 'Placement does not have it any more: delete it'
 _CAUSE: Final = Cause(REPAIR)
 _CHUNK_SIZE = 500
 #: The reason of the repair of a flavor.
-STALE_FLAVOR = 'its reservation is no more'
+STALE_FLAVOR = 'its reservation has ended or does not exist'
 
 
 class HostRepair:
@@ -76,7 +76,7 @@ class HostRepair:
         # A row is written before its host is put into the aggregate.
         members = {provider.id: provider.name for provider in placement.list_pool(self._conn)}
         present = {host.provider_id: host for host in db.HOSTS.iterate_all(self._database)}
-        give_back = 'give it back to them'
+        give_back = 'return it to them'
         for provider_id in sorted(members.keys() - present.keys()):
             name = members[provider_id]
             wrong = f'no pool has the host {name}, but ordinary servers are kept off'
@@ -84,7 +84,7 @@ class HostRepair:
         for provider_id, host in sorted(present.items()):
             name = host.hypervisor_hostname
             if host.is_leaving:
-                wrong = 'it was not taken out of its pool completely: delete it'
+                wrong = 'it was not removed from its pool completely: delete it'
                 yield RepairResult(name, wrong, None)
             elif host.is_half_enrolled:
                 wrong = 'its enrolment has not ended: enrol it again, or delete it'
@@ -127,7 +127,7 @@ class HostRepair:
             for lane_id, kept in find_unexplained_lanes(self._database, self._conn, host):
                 yield repair_remote(
                     ids.get(lane_id, lane_id),
-                    'it is kept by a reservation that is over, or that there never was',
+                    'it belongs to a reservation that has ended or does not exist',
                     'close it',
                     self._yes,
                     lane_providers.clear_lane,
@@ -145,7 +145,7 @@ class HostRepair:
             yield repair_remote(
                 name,
                 f'{len(lost)} of its {len(host.lane_ids)} lanes are not in Placement',
-                'make them anew',
+                'recreate them',
                 self._yes,
                 recreate_lanes,
                 self._database,
@@ -194,7 +194,7 @@ def close_stale_lanes(
         closed_to = _clear_lane(conn, mine[unit_id, number], reservation_ids)
         if closed_to is not None:
             name = hosts[unit_id].hypervisor_hostname
-            yield f'Host {name} was open to reservation {closed_to}, which is over'
+            yield f'Host {name} was open to reservation {closed_to}, which has ended'
 
 
 def _clear_lane(conn: Connection, lane_id: str, reservation_ids: Collection[str]) -> str | None:
@@ -294,7 +294,7 @@ def repair_flavors(database: Database, conn: Connection, yes: bool) -> Iterator[
 def find_orphans(
     database: Database, cloud: 'Cloud', unseen: dict[str, str]
 ) -> list[tuple[str, str, str]]:
-    """Find the flavors of reservations that are over; see ``ReservationPackage.find_orphans``."""
+    """Find the flavors of ended reservations; see ``ReservationPackage.find_orphans``."""
     if not database.read(db.HOSTS.has_any):
         # Without hosts of pools no reservation has a flavor.
         return []

@@ -30,7 +30,7 @@ _CREATE: dict[str, Any] = {
                 'type': 'string',
                 'minLength': 1,
                 'maxLength': 64,
-                'description': 'In place of it the first and the last of many, as '
+                'description': 'Instead of it the first and the last of a range, as '
                 f'203.0.113.20-203.0.113.99; {MAX_ADDRESSES} at most.',
             },
         },
@@ -44,7 +44,7 @@ _SHOWN: dict[str, Any] = common.closed(
         'floating_network_id': {'type': 'string'},
         'subnet_id': {'type': 'string'},
         'floating_ip_address': {'type': 'string'},
-        'reservable': {'type': 'boolean', 'description': 'Whether it takes new promises.'},
+        'reservable': {'type': 'boolean', 'description': 'Whether it takes new allocations.'},
         'created_at': common.STAMP,
     }
 )
@@ -52,7 +52,7 @@ _ONE: dict[str, Any] = common.envelope('floatingip', _SHOWN)
 _CREATED: dict[str, Any] = created_schema('floatingip', 'floatingips', _SHOWN)
 _MANY: dict[str, Any] = common.page_of('floatingips', _SHOWN)
 _QUERY: dict[str, dict[str, Any]] = {
-    'floating_network_id': {**common.UUID, 'description': 'Only those of this network.'},
+    'floating_network_id': {**common.UUID, 'description': 'Only floating IPs of this network.'},
     'floating_ip_address': {**_ADDRESS, 'description': 'Only this address.'},
     'limit': common.PAGE_LIMIT,
     'marker': common.unit_marker('floating IP'),
@@ -112,7 +112,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
 
 
 def delete(backend: Backend, request: Request, floatingip_id: str) -> webob.Response:
-    """Remove one; nothing changes in Neutron."""
+    """Remove a floating IP; nothing changes in Neutron."""
     CALLS.authorize(backend, request, rules.DELETE_FLOATING_IPS)
     unit_id = CALLS.parse_id(floatingip_id)
     backend.manager.call(FloatingIpOperations.delete_floatingip, request.context, unit_id)

@@ -29,12 +29,12 @@ _OPERATOR_FIELDS: dict[str, Any] = {
     'reservable': registered_units.RESERVABLE,
     'project_ids': {
         **registered_units.IDS,
-        'description': 'The projects that may be promised it.',
+        'description': 'The projects that may reserve it.',
     },
     'domain_ids': {
         **registered_units.IDS,
-        'description': 'The domains all of whose projects may be promised it; none here and in '
-        'project_ids: all may.',
+        'description': 'The domains all of whose projects may reserve it; none here and in '
+        'project_ids: all projects may.',
     },
 }
 _CREATE: dict[str, Any] = {
@@ -53,13 +53,13 @@ _CREATE: dict[str, Any] = {
                 'minLength': 1,
                 'maxLength': 16,
                 'description': 'The number of the VLAN, or of the tunnel, that Neutron does not '
-                'choose for others.',
+                'choose for other projects.',
             },
             'segment_range': {
                 'type': 'string',
                 'minLength': 1,
                 'maxLength': 64,
-                'description': 'In place of it the first and the last of many, as 100-199; '
+                'description': 'Instead of it the first and the last of a range, as 100-199; '
                 f'{MAX_SEGMENTS} at most.',
             },
             **_OPERATOR_FIELDS,
@@ -74,19 +74,19 @@ _UPDATE: dict[str, Any] = registered_units.with_values(
         'generation': {
             'type': 'integer',
             'minimum': 0,
-            'description': 'That of the segment as it was seen: if it has another one by now, '
-            'nothing is changed (409).',
+            'description': 'The generation of the segment that the client read: the request '
+            'is rejected with 409 if the segment has another one.',
         },
     }
 )
-_UPDATE['description'] = 'null takes an extra property away.'
+_UPDATE['description'] = 'null removes an extra property.'
 
 _NETWORK_FIELDS: dict[str, Any] = {
     'id': {'type': 'string'},
     'network_type': {'type': 'string'},
     'physical_network': {'type': ['string', 'null']},
     'segment_id': {'type': 'integer'},
-    'reservable': {'type': 'boolean', 'description': 'Whether it takes new promises.'},
+    'reservable': {'type': 'boolean', 'description': 'Whether it takes new allocations.'},
     'created_at': common.STAMP,
     'updated_at': common.STAMP,
 }
@@ -97,12 +97,12 @@ _SHOWN: dict[str, Any] = {
         **_NETWORK_FIELDS,
         'project_ids': {
             **registered_units.IDS,
-            'description': 'Only for those who may see the segments of all projects.',
+            'description': 'Only for callers who may see the segments of all projects.',
         },
         'domain_ids': {**registered_units.IDS, 'description': 'The same.'},
         'generation': {
             'type': 'integer',
-            'description': 'Counts the changes by operators; for the same.',
+            'description': 'Counts the changes by operators; for the same callers.',
         },
     },
     'required': [*_NETWORK_FIELDS],
@@ -116,16 +116,16 @@ _PROPERTIES_QUERY = registered_units.properties_query(
 )
 _PROPERTY = registered_units.property_schema('network')
 _QUERY: dict[str, dict[str, Any]] = {
-    'network_type': {**_NETWORK_TYPE, 'description': 'Only those of this type.'},
+    'network_type': {**_NETWORK_TYPE, 'description': 'Only segments of this type.'},
     'physical_network': {
         **limits.NAME_SCHEMA,
-        'description': 'Only those of this physical network.',
+        'description': 'Only segments of this physical network.',
     },
     'segment_id': {
         'type': 'integer',
         'minimum': 1,
         'maximum': _MAX_SEGMENT_ID,
-        'description': 'Only those with this number.',
+        'description': 'Only segments with this number.',
     },
     'limit': common.PAGE_LIMIT,
     'marker': common.unit_marker('network segment'),
@@ -208,7 +208,7 @@ def update(backend: Backend, request: Request, network_id: str) -> webob.Respons
 
 
 def delete(backend: Backend, request: Request, network_id: str) -> webob.Response:
-    """Remove one; nothing changes in Neutron."""
+    """Remove a network segment; nothing changes in Neutron."""
     CALLS.authorize(backend, request, rules.DELETE_NETWORKS)
     unit_id = CALLS.parse_id(network_id)
     backend.manager.call(NetworkOperations.delete_network, request.context, unit_id)
@@ -232,7 +232,7 @@ def update_property(backend: Backend, request: Request, property_name: str) -> w
 
 
 def _read_values(body: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the values of a request in the words of the operations on networks.
+    """Return the values of a request by the names of the operations on networks.
 
     :param names: of what is no extra property
     """

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``virtual:floatingip``: floating IPs that the calendar promises.
+"""``virtual:floatingip``: floating IPs that the calendar allocates.
 
-Which ones is known when the lease is made, so that names and certificates can be prepared. At the
-start they are created in the project of the lease, at the end deleted. Neutron is asked with the
-rights of the service: owners may not choose an address.
+The addresses are known when the lease is created, so that names and certificates can be prepared.
+At the start they are created in the project of the lease, at the end deleted. Neutron is called
+with the rights of the service: owners may not choose an address.
 
-Only what was made for the reservation is ever deleted: what has the id that is remembered, or the
+Only what was created for the reservation is ever deleted: what has the saved id, or the
 mark that it was created with, never whatever has its address. The mark closes the time between a
 creation and the moment at which its id is saved.
 """
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from climate_core.context import RequestContext
     from climate_core.lease.model import AllocatedUnit, Lease, Reservation
 
-#: So many addresses has one reservation at most.
+#: Maximum number of addresses of a reservation.
 _MOST: Final = 100
-#: What is kept of the floating IPs that were made: address -> id.
+#: Key in the progress of a reservation: the created floating IPs, address -> id.
 _MADE: Final = 'floatingips'
 
 
@@ -58,7 +58,7 @@ class AddressFilter(UnitFilter):
         )
 
     def find_shortage(self, units: Sequence[Unit]) -> Shortage:
-        """Return which of the addresses that are required are not registered in their network."""
+        """Return which of the required addresses are not registered in their network."""
         network_id = self._network_id
         networks: dict[str, set[str]] = collections.defaultdict(set)
         for unit in units:
@@ -88,7 +88,9 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
 
     resource_type = resource_types.FLOATING_IP
     title = 'Floating IP'
-    description = 'Floating IPs that are known from now on, and in the project from the start on.'
+    description = (
+        'Floating IPs, known from the creation of the lease on, active from its start on.'
+    )
     options = (calendar_plugin.CLEANING_OPTION,)
     schema: ClassVar[Mapping[str, Any]] = {
         'network_id': {
@@ -100,20 +102,20 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
             'type': 'integer',
             'minimum': 1,
             'maximum': _MOST,
-            'description': 'How many; by default as many as are required, or 1.',
+            'description': 'Number of addresses; by default that of the required ones, or 1.',
         },
         'required_floatingips': {
             'type': 'array',
             'items': {'type': 'string', 'format': 'ipv4'},
             'uniqueItems': True,
             'maxItems': _MOST,
-            'description': 'The addresses that it must be, all of them; by default any.',
+            'description': 'The addresses that it must have, all of them; by default any.',
         },
     }
     required = ('network_id',)
     changeable = ('amount', 'required_floatingips')
-    # Servers and stacks use addresses, and a template may use one before it exists: they are there
-    # before them, and are gone after them.
+    # Servers and stacks use addresses, and a template may use one before it exists: addresses are
+    # created before them, and deleted after them.
     rank = 3
     unit_kind = FLOATING_IP_KIND
     amount_field = 'amount'
@@ -146,7 +148,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         if required and len(required) != amount:
             raise exceptions.BadRequest(
                 f'required_floatingips: must name all {amount} addresses of the amount, or none, '
-                f'not {len(required)}. Ask for others in another reservation of the same lease.',
+                f'not {len(required)}. Request others in another reservation of the same lease.',
                 field='required_floatingips',
             )
 
@@ -171,9 +173,9 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         return dataclasses.replace(demand, field='required_floatingips') if required else demand
 
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
-        """Create what is not there yet; without a request if all of it is known to be made.
+        """Create what does not exist yet; without a request if all of it is known to exist.
 
-        :raises climate_core.exceptions.Permanent: the calendar promises it nothing, or Neutron
+        :raises climate_core.exceptions.Permanent: the calendar allocates it nothing, or Neutron
             does not have the network any more
         """
         self._check_allocated(reservation)
@@ -202,7 +204,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         found: Mapping[str, Any] | None,
         made: dict[str, str],
     ) -> PollAgain | None:
-        """Create one floating IP, or take over the one that an earlier try has made.
+        """Create one floating IP, or take over the one that an earlier try has created.
 
         :param found: what has the address in Neutron
         :param made: gets its id
@@ -230,7 +232,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         return cloud.find_used_addresses(self.cloud.service(), network_id, [unit])
 
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
-        """Delete what was given up, and create what is new."""
+        """Delete what was released, and create what is new."""
         made = _made(reservation)
         kept = {_address(each) for each in reservation.allocations}
         if made.keys() <= kept:
@@ -239,7 +241,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         return PollAgain(0.0, progress={_MADE: {a: each for a, each in made.items() if a in kept}})
 
     def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
-        """Choose what is given back: what is in Neutron no more, then what is unused.
+        """Choose what is released: what Neutron does not have any more, then what is unused.
 
         :raises climate_core.exceptions.InvalidState: more of them are associated, or have port
             forwardings
@@ -258,9 +260,9 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         return {unit_id: int(address in kept) for address, unit_id in by_address.items()}
 
     def _find_made(self, reservation: 'Reservation') -> dict[str, dict[str, Any]]:
-        """Return what was made for a reservation and is in Neutron, by the addresses.
+        """Return what was created for a reservation and is in Neutron, by the addresses.
 
-        All of it is known: nothing is given back of a reservation that is not awake as a whole.
+        All of it is known: nothing is released of a reservation that is not started as a whole.
         """
         made, network_id = _made(reservation), reservation.params['network_id']
         found = cloud.find_floatingips(self.cloud.service(), network_id, made)
@@ -274,7 +276,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         return other.resource_type == resource_types.STACK
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        """Delete what was made, also what is associated or has port forwardings."""
+        """Delete what was created, also what is associated or has port forwardings."""
         conn, made = self.cloud.service(), _made(reservation)
         promises = (*reservation.allocations, *reservation.released)
         addresses = {*made, *map(_address, promises)}
@@ -292,7 +294,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
     def reconcile(
         self, pages: Iterable[Sequence['Reservation']]
     ) -> Iterator[tuple['Reservation', str]]:
-        """Yield reservations all of whose floating IPs are gone: the others still are to be ended.
+        """Yield reservations all of whose floating IPs are gone: the others are still to be ended.
 
         One call for a hundred floating IPs.
         """
@@ -301,7 +303,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
             if not ids:
                 continue
             conn = self.cloud.service()
-            # Without the right to see every project each floating IP would look gone.
+            # Without the right to see every project each floating IP would seem deleted.
             cloud.check_all_floatingips_visible(conn)
             existing = neutron.find_existing(conn, self.neutron_noun, ids)
             for reservation in page:
@@ -318,12 +320,12 @@ def _address(allocation: 'AllocatedUnit') -> str:
 
 
 def _is_used(floating_ip: Mapping[str, Any]) -> bool:
-    """Tell whether a floating IP leads somewhere: one with port forwardings has no port itself."""
+    """Return whether a floating IP is in use: one with port forwardings has no port itself."""
     return bool(floating_ip.get('port_id') or floating_ip.get('port_forwardings'))
 
 
 def _made(reservation: 'Reservation') -> dict[str, str]:
-    """Return the ids of the floating IPs that are known to be made, by their addresses."""
+    """Return the ids of the floating IPs that are known to exist, by their addresses."""
     return dict((reservation.progress or {}).get(_MADE, {}))
 
 
@@ -344,7 +346,7 @@ class _FloatingIpCalls:
 
 
 class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
-    """Hold floating IPs that are there."""
+    """Reserve existing floating IPs."""
 
     resource_type = resource_types.HELD_FLOATING_IP
     title = 'Floating IP of its owner'
@@ -355,7 +357,7 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
         **prebuilt_plugin.end_action_schema(_CHOICES),
         **prebuilt_plugin.STACK_ID_SCHEMA,
     }
-    # Servers and stacks use addresses: they are there before them, and are gone after them.
+    # Servers and stacks use addresses: addresses are created before them, and deleted after them.
     rank = 3
     calls = _FloatingIpCalls()
     gone = 'The floating IP was deleted'
@@ -375,8 +377,8 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
                 raise errors.Gone(f'There is no floating IP {wanted} in this project.')
         if cloud.is_marked(found):
             raise exceptions.BadRequest(
-                f'The floating IP {wanted} was made for a lease and ends with that. Only one that '
-                'you have made yourself can be reserved.',
+                f'The floating IP {wanted} was created for a lease and ends with that. Only one '
+                'that you have created yourself can be reserved.',
                 field='resource_id',
             )
         shown = {'floatingips': [found['floating_ip_address']]}
@@ -392,7 +394,7 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
         return other.resource_type == resource_types.STACK
 
     def _wake(self, context: StepContext, found: Mapping[str, Any]) -> PollAgain | None:
-        """Do nothing: that it is there was all there is to find out."""
+        """Do nothing: the check that it exists is all."""
 
     def _end(self, context: EndContext, found: Mapping[str, Any]) -> PollAgain | None:  # noqa: ARG002
         if context.on_end == 'delete':

@@ -2,8 +2,8 @@
 """Create in Neutron, at the start of a lease, what the calendar allocated: one of each.
 
 It is created with the rights of the service in the project of the lease. Its description marks it
-from the first moment on, which closes the time until its id is saved: what an earlier try has
-made, or another manager, is found by it and taken over.
+from the first moment on, which closes the time until its id is saved: what an earlier try or
+another manager has created is found by it and taken over.
 """
 
 import abc
@@ -28,21 +28,21 @@ T = TypeVar('T')
 
 NOT_FREE: Final = '{} is not free yet: an earlier lease still has it.'
 _TAKEN: Final = (
-    '{} is in use in Neutron, but not for a lease: an operator must free it, or take it away from '
-    'those for leases.'
+    '{} is in use in Neutron, but not for a lease: an operator must free it, or remove it from '
+    'those registered for leases.'
 )
 _FULL: Final = 'The quota of the project for {} in Neutron is full: {}'
 
 
 class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
-    """Reserve what the calendar promises and Neutron makes at the start of a lease.
+    """Reserve what the calendar allocates and Neutron creates at the start of a lease.
 
-    A subclass says how its resources are called there, and deletes one with ``discard``.
+    A subclass defines the names of its resources in Neutron, and deletes one with ``discard``.
     """
 
     service = 'neutron'
     reserves_locally = True
-    orphaned = 'it was made for a reservation that has ended'
+    orphaned = 'it was created for a reservation that has ended'
     #: Their name in Neutron, and the plural for users.
     neutron_noun: ClassVar[str]
     neutron_plural: ClassVar[str]
@@ -119,9 +119,9 @@ class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
 def is_ours(
     found: Mapping[str, Any], lease: 'Lease', reservation: 'Reservation', known: Collection[str]
 ) -> bool:
-    """Tell whether something was made for a reservation, whatever address or segment it has.
+    """Return whether something was created for a reservation, whatever address or segment it has.
 
-    :param known: the ids of what is known to be made
+    :param known: the ids of what is known to be created
     """
     if found['project_id'] != lease.project_id:
         return False
@@ -129,7 +129,7 @@ def is_ours(
 
 
 def delete_all(delete: Callable[[T], Any], things: Iterable[T]) -> None:
-    """Delete all that can be deleted; then raise what kept the first one from it."""
+    """Delete all that can be deleted; then raise the error of the first one that could not."""
     failed: list[Exception] = []
     for each in things:
         try:

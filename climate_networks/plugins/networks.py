@@ -34,9 +34,9 @@ _EXAMPLES: Final = filters.Examples(
     'as ["and", ["==", "$physical_network", "physnet1"], ["==", "$switch", "tor1"]]',
     'as physical_network==physnet1,switch==tor1',
 )
-#: What is kept of what chose the segment of a network that is made.
+#: Key in the progress of a reservation: the values that chose the segment of its network.
 _CHOSEN_BY: Final = 'chosen_by'
-#: What the network is created with.
+#: The fields with which the network is created.
 _OF_OWNER: Final[Mapping[str, Any]] = {
     'network_name': {**limits.NAME_SCHEMA, 'description': 'The name of the network.'},
     'network_description': {
@@ -58,7 +58,7 @@ _OF_OWNER: Final[Mapping[str, Any]] = {
         'description': 'Tags of the network, beside that of the reservation.',
     },
 }
-#: What chooses the segment.
+#: The fields that choose the segment.
 _FILTERS: Final[Mapping[str, Any]] = {
     'network_type': {
         'type': ['string', 'null'],
@@ -115,7 +115,9 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
 
     resource_type = resource_types.NETWORK
     title = 'Network'
-    description = 'A network on a segment that is known from now on, for as long as the lease.'
+    description = (
+        'A network for the duration of the lease, on a segment that is known from its creation on.'
+    )
     options = (calendar_plugin.CLEANING_OPTION,)
     schema: ClassVar[Mapping[str, Any]] = {
         **_OF_OWNER,
@@ -127,7 +129,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     until_start: ClassVar[Mapping[str, str]] = dict.fromkeys(
         _OF_OWNER, 'Change the network itself, with openstack network set.'
     )
-    # Servers and stacks use networks: they are there before them, and are gone after them.
+    # Servers and stacks use networks: networks are created before them, and deleted after them.
     rank = 4
     unit_kind = SEGMENT_KIND
     amount_field = 'resource_type'
@@ -144,7 +146,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         return self._build_reserved(self._params(values) | calendar_plugin.owner_params(context))
 
     def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        # Clients of Blazar send empty texts for what is not said.
+        # Clients of Blazar send empty texts for omitted fields.
         usual: dict[str, Any] = {name: values.get(name) or None for name in self.schema}
         empty = dict.fromkeys(('network_properties', 'resource_properties'), '')
         return usual | {name: usual[name] or each for name, each in empty.items()}
@@ -173,7 +175,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             if reservation.params[name] != value:
                 segment = Segment.of(reservation.allocations[0].unit)
                 raise exceptions.BadRequest(
-                    f'{name}: cannot be changed any more: the network is there, and keeps its '
+                    f'{name}: cannot be changed any more: the network exists, and keeps its '
                     f'segment, {segment}.',
                     field=name,
                 )
@@ -185,9 +187,9 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         return dataclasses.replace(wanted, unit_ids=had)
 
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
-        """Create the network; without a request if it is known to be made.
+        """Create the network; without a request if it is known to exist.
 
-        :raises climate_core.exceptions.Permanent: the calendar promises it nothing, or Neutron
+        :raises climate_core.exceptions.Permanent: the calendar allocates it nothing, or Neutron
             does not know such a segment
         """
         self._check_allocated(reservation)
@@ -202,7 +204,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     def _make(
         self, lease: 'Lease', reservation: 'Reservation', segment: Segment
     ) -> PollAgain | Done:
-        """Create the network, or take over the one that an earlier try has made."""
+        """Create the network, or take over the one that an earlier try has created."""
         conn, params = self.cloud.service(), reservation.params
         values = {'name': params['network_name'], **cloud.provider_attributes(segment)}
         found = self._find(reservation, segment)
@@ -211,7 +213,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
                 lease, reservation, segment, values, found, tags=params['network_tags'] or ()
             )
         except errors.Gone as exc:
-            told = f'The network was deleted while it was made: {exc}'
+            told = f'The network was deleted while it was created: {exc}'
             raise exceptions.Transient(told) from exc
         if isinstance(there, PollAgain):
             return there
@@ -242,7 +244,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         return None
 
     def _made(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
-        """Return the ids of what was made; asks Neutron if none is known."""
+        """Return the ids of the created networks; call Neutron if none is known."""
         if reservation.progress and NETWORK_ID in reservation.progress:
             return [reservation.progress[NETWORK_ID]]
         promises = (*reservation.allocations, *reservation.released)
@@ -267,7 +269,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             if not made:
                 continue
             conn = self.cloud.service()
-            # Without the right to see every project each network would look gone.
+            # Without the right to see every project each network would seem deleted.
             neutron.check_all_visible(conn, 'networks')
             existing = neutron.find_existing(conn, self.neutron_noun, [each for _, each in made])
             for reservation, network_id in made:
@@ -288,14 +290,14 @@ def _conditions(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _known(unit: Unit) -> dict[str, Any]:
-    """Return what filters look at."""
+    """Return the properties that filters match."""
     return {**unit.properties, 'id': str(unit.id)}
 
 
 def tear_down(conn: 'connections.Connection', network_id: str) -> None:
     """Delete a network with its ports and router interfaces; one that is gone is fine.
 
-    :raises climate_core.exceptions.Transient: Neutron refuses a part; the rest is done
+    :raises climate_core.exceptions.Transient: Neutron rejects a part; the rest is done
     """
     ports = neutron.list_ports(conn, network_id)
     used = [
@@ -315,7 +317,7 @@ def tear_down(conn: 'connections.Connection', network_id: str) -> None:
 
 
 def _delete_rest(conn: 'connections.Connection', network_id: str) -> None:
-    """Delete the ports that are left in a network whose routers have given it up."""
+    """Delete the ports that are left in a network whose routers have released it."""
     left = neutron.list_ports(conn, network_id)
     made_in_neutron.delete_all(
         lambda port: neutron.force_delete_port(conn, port),

@@ -165,7 +165,7 @@ SCHEMA: dict[str, properties.Schema] = {
     ),
     ON_END: _text(
         'What happens to this stack at the end of the lease. "snapshot" takes a snapshot and then '
-        'suspends the stack. A stack that was never woken up is always deleted.',
+        'suspends the stack. A stack that was never started is always deleted.',
         constraints.AllowedValues(list(resource_types.ON_END[resource_types.STACK])),
         default='delete',
         update_allowed=True,

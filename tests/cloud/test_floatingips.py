@@ -108,7 +108,7 @@ def test_addresses_from_their_promise_to_the_next_lease(
     times = {'start': later, 'end': later + datetime.timedelta(hours=1)}
     promised = stranger.leases.create('week', reservations=wanted(network), **times)
     assert promised.reservations[0].params['floatingips'] == ADDRESSES
-    with pytest.raises(exceptions.Conflict, match=f'{FIRST} is promised to another reservation'):
+    with pytest.raises(exceptions.Conflict, match=f'{FIRST} is allocated to another reservation'):
         member.leases.create('same time', reservations=wanted(network, FIRST), **times)
 
     lease = member.leases.create('now', at(hours=1), reservations=wanted(network))

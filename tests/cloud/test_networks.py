@@ -52,7 +52,7 @@ def test_network_from_its_promise_to_the_next_lease(
     promised = stranger.leases.create('week', reservations=wanted(), **times)
     assert promised.reservations[0].params['segment_id'] == FIRST
     with pytest.raises(
-        exceptions.Conflict, match=f'VLAN {FIRST} of {PHYSICAL} is promised to another'
+        exceptions.Conflict, match=f'VLAN {FIRST} of {PHYSICAL} is allocated to another'
     ):
         member.leases.create('same time', reservations=wanted(), **times)
 

@@ -26,7 +26,7 @@ FILE = STATE / 'etc' / 'placement' / 'placement.conf'
 LINE = 'allocation_conflict_retry_count = 1\n'
 #: Servers that are booted at once on a host which has CPUs for three of them.
 BOOTS, ROOM, VCPUS = 50, 3, 20
-WARNING = 'Placement gives more away than there is'
+WARNING = 'Placement accepts concurrent claims of more than'
 
 
 @pytest.fixture

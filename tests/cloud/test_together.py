@@ -46,7 +46,7 @@ def test_lease_of_everything_begins_and_ends_together(
     lease = member.leases.create('all', reservations=[HOST, address, NETWORK], **times)
     booking.leases.add(lease.id)
     with pytest.raises(
-        exceptions.Conflict, match=f'{ADDRESS} is promised to another reservation'
+        exceptions.Conflict, match=f'{ADDRESS} is allocated to another reservation'
     ) as caught:
         stranger.leases.create('part', reservations=[HOST, address], **times)
     assert caught.value.field.startswith('reservations[1].')

@@ -71,7 +71,7 @@ def test_address_that_others_may_get_is_refused_and_nothing_written(world, value
 def test_address_of_a_running_lease_is_set_apart_already(world):
     lease = world.started(required_floatingips=[FIRST])
     assert lease
-    told = f'floating_ip_address: {FIRST} is set apart for leases already'
+    told = f'floating_ip_address: {FIRST} is registered for leases already'
     with pytest.raises(exceptions.FloatingIpExists, match=told):
         world.register(floating_ip_address=FIRST)
 

@@ -340,7 +340,7 @@ def test_start_waits_for_a_host_that_is_not_awake(world):
     (name,) = world.hosts_of(lease)
     wait = world.wake_up(lease)
     assert isinstance(wait, PollAgain)
-    assert wait.reason == f'Host {name} is being switched on.'
+    assert wait.reason == f'Host {name} is being powered on.'
     assert world.kept() == {}
     for each in world.hosts.ids:
         database.write(db_power.mark_asleep, each)

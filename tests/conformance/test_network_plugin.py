@@ -97,7 +97,7 @@ def test_segment_that_cannot_be_set_apart_names_its_field(world, values, field, 
 
 def test_segment_with_the_network_of_a_lease_is_set_apart_already(world):
     world.started(segment_id=FIRST)
-    told = f'segment_range: VLAN {FIRST} of {PHYSICAL}, VLAN .* are set apart for leases already'
+    told = f'segment_range: VLAN {FIRST} of {PHYSICAL}, VLAN .* are registered for leases already'
     with pytest.raises(exceptions.NetworkExists, match=told):
         world.register(segment_range=f'{FIRST}-{FIRST + 1}')
 
@@ -244,7 +244,7 @@ def test_segment_that_is_changed_is_promised_by_what_it_has_now(world):
         world.lease(segment_id=FIRST)
     world.operations.update_network(world.operator, world.ids[0], {'available': True})
     assert shown(world.lease(resources='note==stitching port 7'))['segment_id'] == FIRST
-    with pytest.raises(exceptions.NetworkInUse, match='promised to 1 reservation'):
+    with pytest.raises(exceptions.NetworkInUse, match='allocated to 1 reservation'):
         world.operations.delete_network(world.operator, world.ids[0])
     world.operations.delete_network(world.operator, world.ids[1])
     with pytest.raises(exceptions.NetworkNotFound):
@@ -419,7 +419,7 @@ def test_segment_is_chosen_again_only_before_the_start(world):
             world.change(running, **changed)
         (field,) = changed
         assert str(caught.value) == (
-            f'{field}: cannot be changed any more: the network is there, and keeps its segment, '
+            f'{field}: cannot be changed any more: the network exists, and keeps its segment, '
             f'VLAN {FIRST} of physnet1.'
         )
         assert caught.value.field == field

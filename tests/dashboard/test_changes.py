@@ -159,7 +159,7 @@ class EndFormsTest(PageTest):
         assert not self.leases.update.called
 
     def test_refusal_is_told_in_the_form(self) -> None:
-        told = 'The lease was changed meanwhile.'
+        told = 'The lease was changed concurrently.'
         self.leases.update.side_effect = refused(told, kind=exceptions.Conflict)
         assert told in self.send(EXTEND, by='2h').content.decode()
 

@@ -214,7 +214,7 @@ def test_forecasts_of_a_pass_are_bounded(house: House, monkeypatch: pytest.Monke
         refused = queue._grant_some().refused
     assert house.status(mine[0], small, later) == ['WAITING', 'PENDING', 'WAITING']
     assert len({*mine} & {*refused}) == 18
-    assert 'It would do from 2026-12-01 13:' in refused[later]
+    assert 'Capacity is expected from 2026-12-01 13:' in refused[later]
 
 
 def test_expensive_searches_leave_looks_for_other_projects(

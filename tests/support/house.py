@@ -124,7 +124,7 @@ class Hall:
 
     def demand(self, name: str, _: Any, amounts: Mapping[str, int]) -> RunningServer:
         if not amounts:
-            raise exceptions.BadRequest('It is not known what the server takes of its host.')
+            raise exceptions.BadRequest('The demand of the server on its host is not known.')
         return RunningServer(id=name, amounts={'VCPU': 1})
 
     def released(self, _: Mapping[str, int]) -> Mapping[str, int]:

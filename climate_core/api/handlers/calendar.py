@@ -38,10 +38,10 @@ MAX_GROUPS: Final = 50_000
 
 
 def get(backend: Backend, request: Request) -> webob.Response:
-    """Show what is promised to the project when, and capacity over time.
+    """Show the allocations of the project, and capacity over time.
 
-    Of what is promised to others it shows amounts alone. Operators may see all leases, and hosts
-    with what is promised of them. Nothing is held by the question.
+    Of the allocations of other projects it shows only the amounts. Operators may see all leases,
+    and hosts with their allocations. The request reserves nothing.
     """
     context, parameters = request.context, request.parameters
     target = {'project_id': context.project_id, 'user_id': context.user_id}
@@ -174,7 +174,7 @@ def _capacity(
     rows = timeline.read_capacity(session, query)
     if rows is None:
         raise exceptions.BadRequest(
-            'to: must be earlier, or capacity false: there are too many promises in this time.',
+            'to: must be earlier, or capacity false: there are too many allocations in this time.',
             field='to',
         )
     viewer = policy.viewer(context, sees_all)
@@ -236,9 +236,9 @@ def _show_series(found: series.Series, names: Sequence[str]) -> dict[str, Any]:
 def get_availability(backend: Backend, request: Request) -> webob.Response:
     """Show the earliest times in which reservations would be granted together.
 
-    Of servers that are not made yet it shows when they are expected to find room.
+    For servers that do not exist yet it shows when sufficient capacity is expected.
 
-    Nothing is held: what is free now may be taken by the next request.
+    The request reserves nothing: what is free now may be allocated to the next request.
 
     :raises climate_core.exceptions.BadRequest: naming the parameter
     """

@@ -26,7 +26,7 @@ MAX_LEASES: Final = 1000
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
-    """List the feeds that the user has in the project of the token, without what opens them."""
+    """List the feeds that the user has in the project of the token, without their tokens."""
     user_id, project_id = _owner(backend, request, policies.GET_FEEDS)
     stored = backend.database.read(feeds.of_user, user_id, project_id)
     return answer(200, {'feeds': [_shown(feed) for feed in stored]})
@@ -35,22 +35,22 @@ def list_(backend: Backend, request: Request) -> webob.Response:
 def create(backend: Backend, request: Request) -> webob.Response:
     """Create a feed of the leases of the project, which a calendar reads by its own token.
 
-    The token is shown this once. Who has it can read the feed, and nothing else, until its user
-    deletes it or may not see these leases any more.
+    The token is shown only once. It gives access to the feed alone, until its user deletes the
+    feed or may not see these leases any more.
     """
     _owner(backend, request, policies.CREATE_FEED)
     token = backend.manager.create_feed(request.context, request.read_body(schema.CREATE_FEED))
     made = feeds.parse_token(token)
     stored = made and backend.database.read(feeds.find, made.feed_id)
     if not stored:
-        raise exceptions.Conflict('The feed was deleted while it was made. Create another one.')
+        raise exceptions.Conflict('The feed was deleted while it was created. Create another one.')
     query = urllib.parse.urlencode({'token': token})
     url = f'{request.application_url}{PATH}?{query}'
     return answer(201, {'feed': {**_shown(stored), 'token': token, 'url': url}})
 
 
 def delete(backend: Backend, request: Request, feed_id: str) -> webob.Response:
-    """Delete a feed. Its URL shows nothing from now on."""
+    """Delete a feed. Its URL shows no leases from then on."""
     context = request.context
     stored = backend.database.read(feeds.find, feed_id)
     target = {} if stored is None else {'user_id': stored.user_id, 'project_id': stored.project_id}
@@ -65,7 +65,7 @@ def delete(backend: Backend, request: Request, feed_id: str) -> webob.Response:
 def read(backend: Backend, request: Request) -> webob.Response:
     """Show the leases of a project as iCalendar (RFC 5545), by the token of a feed alone.
 
-    There are the leases that ended in the last 31 days, those that run, and those that start in
+    It has the leases that ended in the last 31 days, the active leases, and those that start in
     the next 366 days, with their times, kinds and status, and the types of what they reserve.
     It may be as old as ``[api] feed_seconds``.
     """
@@ -73,7 +73,8 @@ def read(backend: Backend, request: Request) -> webob.Response:
     stored = token and backend.database.read(feeds.find, token.feed_id)
     if token is None or not token.opens(stored) or not stored:
         raise exceptions.FeedNotFound(
-            'token: opens no feed: it was deleted, or the URL is not whole.', field='token'
+            'token: no feed has this token: the feed was deleted, or the URL is incomplete.',
+            field='token',
         )
     body = backend.feeds.get(stored.id, lambda: _render(backend, stored))
     response = webob.Response(status=200, content_type='text/calendar', charset='utf-8', body=body)
@@ -99,7 +100,7 @@ def _owner(backend: Backend, request: Request, rule: str) -> tuple[str, str]:
     target = {'project_id': context.project_id, 'user_id': context.user_id}
     policy.authorize(backend.enforcer, context, rule, target)
     if not context.project_id:
-        raise exceptions.Forbidden('The token is of no project: ask with one of a project.')
+        raise exceptions.Forbidden('The token has no project: send a token that is scoped to one.')
     return str(context.user_id), str(context.project_id)
 
 

@@ -112,14 +112,14 @@ def _sort(parameters: Mapping[str, Any]) -> Sequence[listing.Sort]:
 
 
 def create(backend: Backend, request: Request) -> webob.Response:
-    """Make a lease in the caller's project; a repeated request gives the same lease.
+    """Create a lease in the caller's project; a repeated request returns the same lease.
 
-    With the id of a lease of the project, the reservations that it does not have join it. An id
-    of another project's lease is answered with 409 in the same words as that of a different lease
-    of the own project: that the id is taken, and nothing more.
+    With the id of a lease of the project, the reservations that it does not have are added to
+    it. For the id of a lease of another project the response is the same 409 as for a different
+    lease of the same project: it states only that the id is taken.
 
-    The same request with the same Idempotency-Key gives the same lease, whatever became of it.
-    With dry_run nothing is written: the answer tells what would be refused.
+    The same request with the same Idempotency-Key returns the same lease, whatever its status is
+    by then. With dry_run nothing is written: the response lists what would be rejected.
     """
     context = request.context
     target = {'project_id': context.project_id, 'user_id': context.user_id}
@@ -196,7 +196,7 @@ def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 
 
 def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
-    """Change a lease: all of what is asked for, or nothing.
+    """Change a lease: all requested changes are applied, or none.
 
     Before the start both ends may be moved, afterwards only the end.
     """
@@ -223,7 +223,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 
 
 def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
-    """Delete a lease and have its resources freed."""
+    """Delete a lease and release its resources."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.DELETE_LEASE, lease)
     backend.manager.delete_lease(request.context, lease_id, expected_generation(request))
@@ -239,7 +239,7 @@ def start(backend: Backend, request: Request, lease_id: str) -> webob.Response:
 
 
 def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
-    """End a lease now and have its resources freed; before its start that cancels it."""
+    """End a lease now and release its resources; before its start that cancels it."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.END_LEASE, lease)
     backend.manager.end_lease(request.context, lease_id, expected_generation(request))

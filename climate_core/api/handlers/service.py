@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Requests for the versions and the description of the API. They need no token.
 
-The OpenAPI 3.1 document is made from the route table, its schemas and policies. It describes one
-installation, with the types of resources of its plugins.
+The OpenAPI 3.1 document is generated from the route table, its schemas and policies. It describes
+one installation, with the types of resources of its plugins.
 """
 
 import re
@@ -21,16 +21,16 @@ from climate_core.plugins import base
 _TOKEN: Final = 'token'
 #: Descriptions of the errors.
 _ERRORS: Final = {
-    400: 'The request is malformed, or asks for what cannot be.',
+    400: 'The request is malformed, or cannot be fulfilled.',
     401: 'The request has no valid token.',
     403: 'The policy or a limit does not allow this.',
-    404: 'There is no such thing, or it may not be seen.',
-    406: 'The wanted version of the API is not there.',
-    409: 'The request does not fit the present state.',
+    404: 'The resource does not exist, or is not visible to the caller.',
+    406: 'The requested API version is not supported.',
+    409: 'The request conflicts with the present state.',
     411: 'The body has no length.',
     413: 'The body is too large.',
     415: 'The body is not JSON.',
-    503: 'A service that is needed does not answer. Try again.',
+    503: 'A required service does not answer. Try again.',
 }
 _VARIABLE = re.compile(r'\{(\w+)\}')
 _VARIABLES: Final = {'type': 'string', 'pattern': r'^[0-9A-Za-z-]+(?!\n)$'}
@@ -188,7 +188,7 @@ def _success(
     status: int, schema: Mapping[str, Any] | None, links: Mapping[str, Any], media: str
 ) -> dict[str, Any]:
     if schema is None:
-        return {'description': 'It is as it was.' if status == 304 else 'Done.'}
+        return {'description': 'The resource is unchanged.' if status == 304 else 'Done.'}
     success: dict[str, Any] = {'description': 'Success.', **_content(schema, media)}
     return success | {'links': links} if schema is leases.ONE else success
 

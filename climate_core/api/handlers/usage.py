@@ -46,18 +46,18 @@ SHOWN: dict[str, Any] = common.closed(
         'leases': {
             'type': 'integer',
             'minimum': 0,
-            'description': 'How many leases had, or have, something reserved in the period, '
-            'or gave it up to other leases.',
+            'description': 'Number of leases that had, or have, something reserved in the '
+            'period, or lost it to preemption.',
         },
-        'reserved': _hours('From the making of each reservation until it is freed.'),
-        'used': _hours('From the waking of each resource until it is freed.'),
+        'reserved': _hours('From the creation of each reservation until it is released.'),
+        'used': _hours('From the start of each resource until it is released.'),
         'preempted': _hours(
-            'What preemptible leases gave up, from then on until they had it again, or their end. '
-            'It is not in ``reserved`` and ``used``.'
+            'What preemptible leases lost to preemption, from then on until they had it again, or '
+            'their end. It is not in ``reserved`` and ``used``.'
         ),
         'planned': _hours(
-            'What is held or promised from now on, until the end of each reservation; only with '
-            '``planned``.'
+            'What is claimed or allocated from now on, until the end of each reservation; only '
+            'with ``planned``.'
         ),
     },
     ('project_id', 'start', 'end', 'leases', 'reserved', 'used', 'preempted'),
@@ -66,29 +66,30 @@ MANY: dict[str, Any] = common.envelope('usage', {'type': 'array', 'items': SHOWN
 QUERY: dict[str, dict[str, Any]] = {
     'start': {
         **common.DATE,
-        'description': 'When the period starts; without it, with the month, or with ``planned`` '
-        '4 weeks before the present one. ' + common.DATE['description'],
+        'description': 'Start of the period. Without it: the start of the month, or with '
+        '``planned`` 4 weeks before the present week. ' + common.DATE['description'],
     },
     'end': {
         **common.DATE,
-        'description': 'When the period ends; without it, now, or with ``planned`` 8 weeks after '
-        'the present one begins. ' + common.DATE['description'],
+        'description': 'End of the period. Without it: now, or with ``planned`` 8 weeks after the '
+        'start of the present week. ' + common.DATE['description'],
     },
     'planned': {
         'type': 'boolean',
-        'description': 'true: by week, from Monday in UTC, and project, with what is still to '
-        'come of leases that are promised; 371 days at most.',
+        'description': 'true: by week, from Monday in UTC, and project, with the future usage '
+        'of allocated leases; 371 days at most.',
     },
     'project_id': {
         **common.TEXT,
-        'description': 'Only this project. Without it: all of them for whom the policy '
-        '``climate:usage:get_all`` allows it, and the own one for everybody else.',
+        'description': 'Only this project. Without it: all projects for callers to whom the '
+        'policy ``climate:usage:get_all`` allows it, '
+        "the caller's own project for all other users.",
     },
 }
 _LIMIT: dict[str, Any] = common.closed(
     {
         'limit': {'type': 'integer', 'minimum': -1, 'description': '-1: there is no limit.'},
-        'used': {'type': 'integer', 'minimum': 0, 'description': 'What the live leases hold.'},
+        'used': {'type': 'integer', 'minimum': 0, 'description': 'Usage by the live leases.'},
     },
     ('limit', 'used'),
 )
@@ -97,7 +98,7 @@ LIMITS: dict[str, Any] = common.envelope('limits', _LIMITS)
 LIMITS_QUERY: dict[str, dict[str, Any]] = {
     'project_id': {
         **common.TEXT,
-        'description': 'The limits of this project. Without it: of the own one.',
+        'description': "The limits of this project. Without it: of the caller's.",
     },
 }
 
@@ -105,7 +106,7 @@ LIMITS_QUERY: dict[str, dict[str, Any]] = {
 def get(backend: Backend, request: Request) -> webob.Response:
     """Show what a project, or each project, reserved and used in a period, in resource-hours.
 
-    With ``planned`` it is shown week by week, and what is promised or held from now on, too.
+    With ``planned`` it is shown week by week, with what is claimed or allocated from now on.
     A lease is counted until it is purged, also after it is deleted.
     """
     project_id = _project(backend, request)
@@ -215,7 +216,7 @@ def _serialize(project_id: str, total: usage.Total, period: Span) -> dict[str, A
 
 
 def get_limits(backend: Backend, request: Request) -> webob.Response:
-    """Show the limits of a project, by default the caller's, and what its live leases hold.
+    """Show the limits of a project, by default the caller's, and the usage by its live leases.
 
     :raises climate_core.exceptions.BadRequest: neither the request nor the token names a project
     """

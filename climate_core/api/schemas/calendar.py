@@ -25,7 +25,7 @@ QUERY: Final[dict[str, dict[str, Any]]] = {
     'group_by': {
         'type': 'string',
         'enum': sorted(timeline.ORDERS),
-        'description': 'Which bars stand together: those of a resource (default), or of a lease.',
+        'description': 'How bars are grouped: by resource (default), or by lease.',
     },
     'all_projects': {
         'type': 'boolean',
@@ -34,7 +34,7 @@ QUERY: Final[dict[str, dict[str, Any]]] = {
     },
     'hosts': {
         'type': 'boolean',
-        'description': 'true: hosts and what is promised of them, instead of leases; needs the '
+        'description': 'true: hosts and their allocations, instead of leases; needs the '
         'policy ``climate:hosts:get_allocations``.',
     },
     'lease_id': {**common.UUID, 'description': 'Only the reservations of this lease.'},
@@ -57,8 +57,8 @@ QUERY: Final[dict[str, dict[str, Any]]] = {
     'marker': {
         'type': 'string',
         'pattern': r'^([0-9]{1,18}|[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12})(?!\n)$',
-        'description': 'The id of the last reservation of the page before; with ``hosts`` of the '
-        'last host.',
+        'description': 'The id of the last reservation of the previous page; with ``hosts`` of '
+        'the last host.',
     },
 }
 _OF_LEASE: Final[dict[str, Any]] = {
@@ -92,10 +92,10 @@ BAR: Final[dict[str, Any]] = common.closed(
         'free_until': {
             **common.ANSWERED_DATE,
             'type': ['string', 'null'],
-            'description': 'Only if it was asked for: until when the whole hosts, addresses or '
-            'network of it are promised to no other lease, so that the calendar allows an '
-            'end until then; null: nothing is promised after it, or it has nothing whole of the '
-            'calendar.',
+            'description': 'Only if requested: until when its whole hosts, addresses or network '
+            'are allocated to no other lease, so that the calendar allows an end until then; '
+            'null: they have no later allocation, or nothing of the calendar is allocated to it '
+            'as a whole.',
         },
     },
     (*_OF_LEASE, 'kind', 'resource_type', 'resource_id', 'resource_names', *_TIMES),
@@ -115,10 +115,10 @@ HOST: Final[dict[str, Any]] = common.closed(
     ('id', 'hypervisor_hostname', 'pool', 'reservable', 'bars'),
 )
 _AMOUNTS: Final = {
-    'total': 'What there is, also where no new promises are made.',
-    'promised': 'What is promised of it to all projects.',
-    'own': 'What is promised of it to this project.',
-    'free': 'What is left where new promises are made.',
+    'total': 'The capacity, also of units that take no new allocations.',
+    'promised': 'What is allocated of it to all projects.',
+    'own': 'What is allocated of it to this project.',
+    'free': 'What is left of units that take new allocations.',
 }
 _STEP: Final[dict[str, Any]] = {
     'time': common.ANSWERED_DATE,
@@ -133,19 +133,19 @@ SERIES: Final[dict[str, Any]] = common.closed(
         'pool': {'type': 'string'},
         'properties': {
             'type': 'object',
-            'description': 'What hosts have in common of the properties that were asked for; '
-            'null: they have none. Only if some were.',
+            'description': 'The requested properties, with the values that the hosts have; '
+            'null: they have none. Only if properties were requested.',
         },
         'unit': {
             'type': 'string',
-            'description': 'The kind, for whole ones, which count as promised while something of '
+            'description': 'The kind, for whole units, which count as allocated while any part of '
             'them is; or an amount of them, as vcpus.',
         },
         'steps': {
             'type': 'array',
             'minItems': 1,
             'items': common.closed(_STEP, tuple(_STEP)),
-            'description': 'Each holds until the next one, the last one until the end.',
+            'description': 'Each step is valid until the next one, the last one until the end.',
         },
     },
     ('kind', 'pool', 'unit', 'steps'),
@@ -157,7 +157,7 @@ SHOWN: Final[dict[str, Any]] = common.closed(
         'bars': {
             'type': 'array',
             'items': BAR,
-            'description': 'The reservations that are in this time; not with ``hosts``.',
+            'description': 'The reservations in this period; not with ``hosts``.',
         },
         'bars_links': common.PAGE_LINKS,
         'hosts': {'type': 'array', 'items': HOST, 'description': 'Only with ``hosts``.'},
@@ -165,7 +165,7 @@ SHOWN: Final[dict[str, Any]] = common.closed(
         'capacity': {
             'type': 'array',
             'items': SERIES,
-            'description': 'Of what the project may have promises of; operators see all.',
+            'description': 'Of the units that the project may reserve; operators see all.',
         },
     },
     ('from', 'to'),
@@ -228,7 +228,8 @@ WINDOW: Final[dict[str, Any]] = common.closed(
         'end_date': common.ANSWERED_DATE,
         'guaranteed': {
             'type': 'boolean',
-            'description': 'Whether a lease that is made now for this time is sure to be granted.',
+            'description': 'Whether a lease that is created now for this time is certain to be '
+            'granted.',
         },
     },
     ('start_date', 'end_date', 'guaranteed'),
@@ -238,7 +239,7 @@ WINDOWS: Final[dict[str, Any]] = common.envelope('windows', {'type': 'array', 'i
 
 CREATE_FEED: Final[dict[str, Any]] = common.closed(
     {
-        'name': {**limits.NAME_SCHEMA, 'description': 'What reads it, to know it by.'},
+        'name': {**limits.NAME_SCHEMA, 'description': 'A name for the program that reads it.'},
     },
     ('name',),
 )
@@ -252,7 +253,7 @@ _FEED: Final[dict[str, Any]] = {
 _NEW_FEED: Final[dict[str, Any]] = {
     **_FEED,
     'token': {'type': 'string', 'description': 'Shown only once, and not stored.'},
-    'url': {'type': 'string', 'description': 'For a calendar; it has the token.'},
+    'url': {'type': 'string', 'description': 'The URL for a calendar; it contains the token.'},
 }
 FEED_CREATED: Final[dict[str, Any]] = common.envelope(
     'feed', common.closed(_NEW_FEED, tuple(_NEW_FEED))

@@ -43,11 +43,11 @@ ERROR: dict[str, Any] = {
         'error_code': {'type': 'integer', 'description': 'The HTTP status.'},
         'error_name': {'type': 'string', 'description': 'A code that does not change.'},
         'error_message': {'type': 'string', 'description': 'A sentence.'},
-        'field': {'type': 'string', 'description': 'The field that is to blame, if one is.'},
+        'field': {'type': 'string', 'description': 'The invalid field, if any.'},
         'available_from': {
             **ANSWERED_DATE,
-            'description': 'From when on there would be enough for the same duration, if that '
-            'is known.',
+            'description': 'The earliest time with sufficient capacity for the same duration, '
+            'if that is known.',
         },
     },
     'required': ['error_code', 'error_name', 'error_message'],
@@ -74,18 +74,18 @@ PAGE_LIMIT: dict[str, Any] = {
     'type': 'integer',
     'minimum': 1,
     'maximum': 2**63 - 1,
-    'description': 'How many at most. More than ``[api] max_limit`` is cut to it.',
+    'description': 'Maximum number of results. It is reduced to ``[api] max_limit``.',
 }
 PAGE_LINKS: dict[str, Any] = {
     'type': 'array',
     'items': closed(
         {
             'rel': {'type': 'string', 'enum': ['next']},
-            'href': {'type': 'string', 'description': 'The address of the next page.'},
+            'href': {'type': 'string', 'description': 'The URL of the next page.'},
         },
         ('rel', 'href'),
     ),
-    'description': 'Only there if there is more.',
+    'description': 'Only if there is a next page.',
 }
 
 
@@ -95,7 +95,7 @@ def unit_marker(noun: str) -> dict[str, Any]:
         'type': 'integer',
         'minimum': 0,
         'maximum': 2**63 - 1,
-        'description': f'The id of the last {noun} of the page before.',
+        'description': f'The id of the last {noun} of the previous page.',
     }
 
 
@@ -111,7 +111,7 @@ def fields_parameter(shown: dict[str, Any]) -> dict[str, Any]:
     return {
         'type': 'array',
         'items': names,
-        'description': 'Only these fields are answered. Repeat it, or write commas.',
+        'description': 'Only these fields are returned. Repeat it, or separate them by commas.',
     }
 
 

@@ -40,7 +40,7 @@ _WEBHOOK: dict[str, Any] = {
             'secret': {
                 'type': 'string',
                 'pattern': limits.json_pattern(limits.SECRET_PATTERN),
-                'description': f'What is sent is signed with it: {limits.SECRET}. It is never '
+                'description': f'Notifications are signed with it: {limits.SECRET}. It is never '
                 'shown.',
             },
             'events': {
@@ -168,13 +168,13 @@ CREATE_HEADERS: dict[str, Any] = {
         'type': 'string',
         'pattern': limits.json_pattern(limits.IDEMPOTENCY_KEY_PATTERN),
         'description': f'Up to {limits.NAME_LENGTH} printable ASCII characters. A request '
-        'that is sent again with it gives the same lease, whatever became of that.',
+        'that is repeated with it returns the same lease, whatever its status is by then.',
     },
 }
 CREATE_QUERY: dict[str, Any] = {
     'dry_run': {
         'type': 'boolean',
-        'description': 'true: only tell what would become of the request.',
+        'description': 'true: only return what the request would result in.',
     },
 }
 
@@ -185,11 +185,11 @@ UPDATE: dict[str, Any] = common.closed(
         'reservations': {
             **_UPDATE_PROPERTIES['reservations'],
             'items': reservations.LISTED_CHANGE,
-            'description': 'Those of the lease that change, each with what changes.',
+            'description': 'The reservations to change, each with its changed fields.',
         },
         'events': {
             **_UPDATE_PROPERTIES['events'],
-            'description': 'In place of those that were given before.',
+            'description': 'They replace those that were set before.',
         },
     }
 )
@@ -206,7 +206,7 @@ DRY_RUN: dict[str, Any] = common.envelope(
         {
             'granted': {
                 'type': 'boolean',
-                'description': 'The lease would be created with all that it asks for.',
+                'description': 'The lease would be created with all its resources.',
             },
             'waits': {
                 'type': 'boolean',
@@ -215,7 +215,7 @@ DRY_RUN: dict[str, Any] = common.envelope(
             'refusals': {
                 'type': 'array',
                 'items': common.ERROR,
-                'description': 'All reasons for a rejection, as errors are answered.',
+                'description': 'All reasons for a rejection, in the format of errors.',
             },
             'available_from': {
                 **common.ANSWERED_DATE,
@@ -246,15 +246,15 @@ LIST_QUERY: dict[str, dict[str, Any]] = {
     'resource_type': {
         **common.TEXT,
         'maxLength': limits.TYPE_LENGTH,
-        'description': 'Only leases with a reservation of this type, whatever became of it.',
+        'description': 'Only leases with a reservation of this type, in any status.',
     },
     'resource_id': {
         **common.TEXT,
-        'description': 'Only leases with a reservation of this resource, whatever became of it.',
+        'description': 'Only leases with a reservation of this resource, in any status.',
     },
     'project_id': {
         **common.TEXT,
-        'description': 'Only leases of this project. Another than the own one needs the policy '
+        'description': "Only leases of this project. Another than the caller's needs the policy "
         '``climate:leases:get_all``.',
     },
     'from': {
@@ -267,12 +267,12 @@ LIST_QUERY: dict[str, dict[str, Any]] = {
     },
     'deleted': {
         'type': 'boolean',
-        'description': 'true: only deleted leases, which are kept until they are purged, instead '
-        'of only the others.',
+        'description': 'true: only deleted leases, which are stored until they are purged; '
+        'default: only the others.',
     },
     'sort': _list_of(
         *(each for key in listing.SORT_KEYS for each in (key, f'{key}:asc', f'{key}:desc')),
-        description='What the leases are sorted by, first things first. Without it: '
+        description='The sort keys of the leases, in the order of their weight. Without it: '
         '``created_at``.',
     ),
     'sort_key': _list_of(*listing.SORT_KEYS, description='Another way to write ``sort``.'),
@@ -280,7 +280,7 @@ LIST_QUERY: dict[str, dict[str, Any]] = {
     'limit': common.PAGE_LIMIT,
     'marker': {
         **common.UUID,
-        'description': 'The id of the last lease of the page before.',
+        'description': 'The id of the last lease of the previous page.',
     },
     'fields': _FIELDS,
 }
@@ -299,7 +299,7 @@ HISTORY_ENTRY: dict[str, Any] = common.closed(
             '``event.start_lease`` ...',
         },
         'result': {'type': 'string', 'enum': list(history.RESULTS)},
-        'reason': {'type': ['string', 'null'], 'description': 'Why it failed, or is tried again.'},
+        'reason': {'type': ['string', 'null'], 'description': 'Why it failed, or is retried.'},
         'user_id': {
             'type': ['string', 'null'],
             'description': 'Who did it; null: the service itself.',
@@ -323,11 +323,11 @@ HISTORY_QUERY: dict[str, dict[str, Any]] = {
         'type': 'integer',
         'minimum': 0,
         'maximum': 2**63 - 1,
-        'description': 'The id of the last entry of the page before.',
+        'description': 'The id of the last entry of the previous page.',
     },
     'sort': {
         'type': 'string',
         'enum': ['time:asc', NEWEST_FIRST],
-        'description': 'Which entries come first. Without it: the oldest.',
+        'description': 'The order of the entries. Without it: the oldest first.',
     },
 }

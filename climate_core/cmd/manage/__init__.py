@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command.
 
     :param argv: the command line without the program's name
-    :returns: the exit status: 0, or 1 with a sentence on standard error; commands that look for
+    :returns: the exit status: 0, or 1 with a sentence on standard error; commands that check
         something have that of :mod:`climate_core.cmd.console`
     :raises SystemExit: with 2: the command line or a file that it names cannot be used
     """
@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(conf.command.run(conf))
     except _EXPECTED as exc:
         print(f'climate-manage: {console.describe_error(conf, exc)}', file=sys.stderr)
-        # Commands that look for something exit with 1 if they found it.
+        # Commands that check something exit with 1 if they found a problem.
         return getattr(conf.command, 'trouble', 1)
 
 
@@ -62,11 +62,11 @@ def command() -> cfg.Opt:
 
 
 def _add_commands(subparsers: Any) -> None:
-    db = subparsers.add_parser('db', help='make, look at and clean the database')
+    db = subparsers.add_parser('db', help='create, check and purge the database')
     database.add_database_commands(
         db.add_subparsers(title='commands', dest='db_command', required=True)
     )
-    lease = subparsers.add_parser('lease', help='look at leases that do not go on')
+    lease = subparsers.add_parser('lease', help='list leases without progress')
     repair.add_lease_commands(
         lease.add_subparsers(title='commands', dest='lease_command', required=True)
     )

@@ -23,17 +23,19 @@ DEFAULT_PURGE_DAYS = 90
 
 def add_database_commands(subparsers: Any) -> None:
     """Add the commands of ``climate-manage db`` to a parser."""
-    upgrade = subparsers.add_parser('upgrade', help='expand and contract in one: nothing may run')
+    upgrade = subparsers.add_parser(
+        'upgrade', help='expand and contract in one step, while no service runs'
+    )
     upgrade.set_defaults(run=_upgrade)
 
     expand = subparsers.add_parser(
-        'expand', help='add what this release needs, while the release before it still runs'
+        'expand', help='add what this release needs, while the previous release still runs'
     )
     expand.set_defaults(run=_expand)
 
     contract = subparsers.add_parser(
         'contract',
-        help='take away what only the release before this one needed, when nothing of it runs',
+        help='remove what only the previous release needed, when no service of it runs',
     )
     contract.set_defaults(run=_contract)
 
@@ -41,7 +43,7 @@ def add_database_commands(subparsers: Any) -> None:
     version.set_defaults(run=_version)
 
     purge = subparsers.add_parser(
-        'purge', help='remove leases that were deleted or ended long ago, with all that is theirs'
+        'purge', help='remove leases that were deleted or ended long ago, with their data'
     )
     purge.add_argument(
         '--before',
@@ -50,7 +52,7 @@ def add_database_commands(subparsers: Any) -> None:
         help=f'only leases deleted or ended before this date (UTC): "YYYY-MM-DD", {dates.FORMS} '
         f'(default: {DEFAULT_PURGE_DAYS} days ago)',
     )
-    purge.add_argument('--dry-run', action='store_true', help='only say how many there are')
+    purge.add_argument('--dry-run', action='store_true', help='only report their number')
     purge.set_defaults(run=_purge)
 
 
@@ -81,7 +83,7 @@ def _version(conf: cfg.ConfigOpts) -> int:
         return 0
     database = Database(conf)
     if not migration.is_contracted(database):
-        print('When nothing of the old release runs any more: "climate-manage db contract".')
+        print('When no service of the previous release runs: "climate-manage db contract".')
     database.dispose()
     return 0
 
@@ -126,7 +128,8 @@ _ROWS_PER_LINE: Final = 100
 def add_secrets_commands(subparsers: Any) -> None:
     """Add the commands of ``climate-manage secrets`` to a parser."""
     parser = subparsers.add_parser(
-        'check', help='report how many stored secrets need which of [virtual:instance] secret_keys'
+        'check',
+        help='report the number of stored secrets for each key of [virtual:instance] secret_keys',
     )
     parser.epilog = (
         'exit status: 0 the first key opens all, 1 some need another key or are in plain text, '
@@ -135,8 +138,8 @@ def add_secrets_commands(subparsers: Any) -> None:
     parser.set_defaults(run=_check_secrets, trouble=console.NOT_CHECKED)
     parser = subparsers.add_parser(
         'rotate',
-        help='seal with the first key what another key sealed, and what is in plain text; it can '
-        'be stopped and repeated while the service runs',
+        help='seal with the first key the secrets that are sealed with another key or in plain '
+        'text; it can be stopped and repeated while the service runs',
     )
     parser.epilog = 'exit status: 0 the first key opens all, 1 some rows are left'
     parser.set_defaults(run=_rotate_secrets)

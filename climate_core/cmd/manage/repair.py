@@ -44,10 +44,10 @@ def add_lease_commands(subparsers: Any) -> None:
     """Add the commands of ``climate-manage lease`` to a parser."""
     parser = subparsers.add_parser(
         'stuck',
-        help='list what does not go on',
-        description='List claims that expired and that no manager took up, events that are due or '
-        'fail again and again, leases past their end that are not over, leases in STARTING or '
-        'ERROR for long, and what is left of leases that are over.',
+        help='list leases and events without progress',
+        description='List expired claims that no manager has taken, events that are due or fail '
+        'repeatedly, leases that are not TERMINATED after their end, leases that stay in a '
+        'transitional state or in ERROR, and trusts of leases that have ended.',
     )
     add_thresholds(parser)
     _add_lease_option(parser)
@@ -61,21 +61,22 @@ def add_thresholds(parser: argparse.ArgumentParser) -> None:
         '--attempts',
         type=_parse_count,
         default=_DEFAULT_THRESHOLDS.attempts,
-        help='failed attempts from which an event is listed (%(default)s)',
+        help='number of failed attempts from which an event is listed (%(default)s)',
     )
     parser.add_argument(
         '--older',
         type=_parse_seconds,
         default=_DEFAULT_THRESHOLDS.seconds,
         metavar='SECONDS',
-        help='how long something may fail, or be what it should not stay (%(default)g)',
+        help='seconds for which an event may fail, or a lease may stay in such a state '
+        '(%(default)g)',
     )
     parser.add_argument(
         '--grace',
         type=_parse_seconds,
         default=_DEFAULT_THRESHOLDS.grace,
         metavar='SECONDS',
-        help='how long something due may wait for a manager (%(default)g)',
+        help='seconds for which a due event may wait for a manager (%(default)g)',
     )
 
 
@@ -99,9 +100,9 @@ def _list_stuck(conf: cfg.ConfigOpts) -> int:
 SAFE_SECONDS = 3600.0
 #: The hint about events that were made due; it has options of the command, and [engine].
 _MADE_DUE_HINT = (
-    'A running climate-manager takes up what is due now: at once, or within [engine] idle_seconds '
-    '({1.idle_seconds:g} s) if it was not told. After {0.grace:g} s (--grace) "climate-manage '
-    'lease stuck" says what was not taken up.'
+    'A running climate-manager claims the events that are due now: immediately, or within '
+    '[engine] idle_seconds ({1.idle_seconds:g} s) if it was not notified. After {0.grace:g} s '
+    '(--grace) "climate-manage lease stuck" lists unclaimed events.'
 )
 
 
@@ -131,8 +132,8 @@ def add_repair_commands(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         'orphans',
         help='list resources without a lease, and leases without their resource',
-        description='Compare the leases with the cloud. A resource that was made a moment ago '
-        'may still get its lease: look at its age.',
+        description='Compare the leases with the cloud. A resource that was just created may '
+        'still get its lease: check its age.',
     )
     _add_format_option(parser)
     parser.set_defaults(run=_list_orphans)
@@ -143,11 +144,11 @@ def _add_repair(subparsers: Any) -> None:
     parser = subparsers.add_parser(
         'repair',
         help='repair what "lease stuck" and "orphans" list',
-        description='Without --yes it only says what it would do. It makes stuck events due now, '
-        'marks resources that are gone, deletes resources without a lease, and has the trusts '
-        'of leases that are over deleted. It compares the hosts of the pools with Placement, and '
-        'deletes the flavors of reservations that are over. What it does to a lease is in its '
-        'history.',
+        description='Without --yes it only reports the repairs. It makes stuck events due now, '
+        'marks missing resources as lost, deletes resources without a lease, and releases the '
+        'trusts of leases that have ended. It compares the hosts of the pools with Placement, and '
+        'deletes the flavors of reservations that have ended. The history of a lease records its '
+        'repairs.',
     )
     parser.add_argument('--yes', action='store_true', help='do it')
     _add_lease_option(parser)
@@ -162,14 +163,14 @@ def _add_repair(subparsers: Any) -> None:
     parser.add_argument(
         '--trusts',
         action='store_true',
-        help='also delete trusts to the service user that no lease has: not if another '
-        'installation has the same service user; takes '
+        help='also delete trusts delegated to the service user that no lease has; do not use it '
+        'if another installation has the same service user; takes '
         f'{operator_repair.TRUST_PAUSE_SECONDS:.0f} seconds more',
     )
     _add_format_option(parser)
     parser.epilog = (
-        'exit status: 0 nothing is wrong, or all of it was repaired; 1 something is left; '
-        '2 it could not be looked for'
+        'exit status: 0 nothing is wrong, or all of it was repaired; 1 something is left; 2 it '
+        'could not be checked'
     )
     parser.set_defaults(run=_repair)
 
@@ -227,7 +228,7 @@ def _repair(conf: cfg.ConfigOpts) -> int:
         if any(row.done and row.action in operator_repair.REMEDIES.values() for row in repaired):
             _print_hint(_MADE_DUE_HINT.format(options, conf.engine), options.format)
     elif any(row.action for row in repaired) and not options.yes:
-        _print_hint('Nothing was done: say --yes to do it.', options.format)
+        _print_hint('Nothing was changed: pass --yes to apply the repairs.', options.format)
     database.dispose()
     return console.exit_status(any(not row.done for row in repaired), work.unseen)
 
@@ -313,7 +314,7 @@ def _print_rows(
     :param unseen: title -> why it was not checked; printed to standard error
     """
     for title, reason in unseen.items():
-        print(f'climate-manage: {title}: not looked for: {reason}', file=sys.stderr)
+        print(f'climate-manage: {title}: not checked: {reason}', file=sys.stderr)
     values = [dataclasses.asdict(row) for row in rows]
     if form == 'json':
         print(json.dumps(values, indent=2))

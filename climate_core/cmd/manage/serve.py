@@ -48,7 +48,7 @@ def add_command(subparsers: Any) -> None:
     parser.add_argument(
         '--state-dir',
         type=_state_dir,
-        help='directory of the SQLite file (default: what [database] connection says with '
+        help='directory of the SQLite file (default: the value of [database] connection with '
         '--config-file, else ~/.local/state/climate)',
     )
     parser.add_argument(

@@ -29,11 +29,11 @@ ENDED: Final = 'lease.event.end_lease'
 #: The reason of a lease that was cancelled.
 CANCELLED: Final = 'Cancelled by its user before its start.'
 #: The reason of a lease that ended in the queue.
-NEVER_ENOUGH: Final = 'There was not enough for it before its end.'
+NEVER_ENOUGH: Final = 'Capacity was insufficient until its end.'
 #: The reason of a lease with ``start_policy`` manual that its user never started.
 NOT_STARTED: Final = 'Its user did not start it.'
 #: The reason of a resource that was not started, if it has no other reason.
-NEVER_AWAKE: Final = 'It was not awake before the end of the lease.'
+NEVER_AWAKE: Final = 'It did not become active before the end of the lease.'
 
 
 def end_lease(lease: Lease, now: datetime) -> Change:
@@ -64,7 +64,7 @@ def _with_earlier_end(lease: Lease, time: datetime) -> Lease:
 
 
 def delete_lease(lease: Lease, now: datetime) -> Change:
-    """Return a lease that is deleted, by an end that is due now if it holds resources."""
+    """Return a lease that is deleted, by an end that is due now if it claims resources."""
     status = lease.status if lease.status == _L.TERMINATED else _L.DELETING
     deleting = lease.moved_to(status, lease.status_reason)
     if not lease.live:
@@ -81,7 +81,7 @@ class EndLease(EventHandler):
     event_type = model.END
     due = '``end_date``, or when the user ends or deletes the lease'
     action = 'does the end action of every resource, those of the highest rank first'
-    on_failure = 'retried for ever'
+    on_failure = 'retried without limit'
     notifications = {
         ENDED: 'its end is done: everything is freed, or was lost before',
         'lease.update': 'servers on its hosts have a grace period, or are migrated',
@@ -92,7 +92,7 @@ class EndLease(EventHandler):
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         if lease.status == _L.TERMINATED:
-            return EventWork(lease, skip_reason='The lease is over.')
+            return EventWork(lease, skip_reason='The lease has ended.')
         before = lease
         never_started = any(e.open for e in lease.events_of(model.START))
         start_failed = never_started and lease.status not in states.ENDING
@@ -102,7 +102,7 @@ class EndLease(EventHandler):
         if lease.status not in states.ENDING:
             lease = lease.moved_to(_L.TERMINATING, end_reason(lease))
         # A resource that was being removed from the lease is freed with the rest.
-        reason = 'The end of the lease came first.'
+        reason = 'The lease ended first.'
         after = transitions.cancel_by_stage(lease, EndStage.END_BEGINS, reason, now)
         if start_failed:
             notifications: dict[str, str | None] = {start.START_FAILED: start.TOO_LATE}
@@ -132,7 +132,7 @@ class EndReservation(EventHandler):
         'lease is extended without it'
     )
     action = 'does the end action of this resource'
-    on_failure = 'retried for ever'
+    on_failure = 'retried without limit'
     notifications = {'lease.update': 'a resource left the lease'}
     priority = 1
     hidden = True
@@ -174,7 +174,7 @@ class EndReservation(EventHandler):
 def _grace_notifications(lease: Lease, now: datetime) -> dict[str, str | None]:
     """Return a notification about servers on the hosts of a lease that are not deleted yet.
 
-    It is sent when the end begins, unless the user deleted the lease.
+    It is sent when the end starts, unless the user deleted the lease.
     """
     if lease.status in states.ENDING:
         return {}
@@ -182,7 +182,7 @@ def _grace_notifications(lease: Lease, now: datetime) -> dict[str, str | None]:
         if each.unit_kind is None or each.woken_at is None:
             continue
         if each.params.get('on_end') == 'migrate':
-            return {'lease.update': 'The servers on its hosts are moved away.'}
+            return {'lease.update': 'The servers on its hosts are migrated.'}
         if each.params.get('grace'):
             until = dates.sentence(now + timedelta(seconds=each.params['grace']))
             return {'lease.update': f'The servers on its hosts are deleted at {until}.'}
@@ -279,16 +279,16 @@ class ReleaseTrust(Cleanup):
 
 
 class ExternalEnd(Cleanup):
-    """Notify the external service of the end of a lease, if it was asked about the lease."""
+    """Notify the external service of the end of a lease, if the service checked the lease."""
 
     event_type = model.EXTERNAL_END
-    due = 'when the lease has ended, if the external service was asked about it'
+    due = 'when the lease has ended, if the external service checked it'
     action = 'notifies the external service'
     lease_call = 'notify_external_end'
     service = 'external'
 
     def after_termination(self, lease: Lease, now: datetime) -> Lease:
-        """Make the event due now if it waits for the end of the lease."""
+        """Make the event due now if it is due after the end of the lease."""
         event = lease.event(self.event_type)
         if event is None or event.status != _E.UNDONE or event.next_at is not None:
             return lease

@@ -22,11 +22,9 @@ _R = states.ReservationStatus
 _E = states.EventStatus
 #: The notification that the lease has released its resources: it is WAITING.
 PREEMPTED: Final = 'lease.event.preempt_lease'
-_PREEMPTING_REASON: Final = 'Another lease needs what it has, which is given up.'
+_PREEMPTING_REASON: Final = 'Another lease that needs its resources preempts it.'
 #: The reason of a lease that was preempted and is queued.
-PREEMPTED_REASON: Final = (
-    'Another lease needs what it was promised. It waits until there is enough again.'
-)
+PREEMPTED_REASON: Final = 'Another lease preempts it. It is queued until capacity is sufficient.'
 
 
 def preempt_lease(
@@ -48,7 +46,7 @@ def preempt_lease(
     event = model.new_event(lease.id, model.PREEMPT, time, now)
     shelved = 'its servers' if _holds_resources(lease) else 'servers that are on its hosts by then'
     reason = (
-        f'Another lease needs what it has: it is given up on {dates.sentence(time)}, and '
+        f'Another lease needs its resources: it is preempted on {dates.sentence(time)}, and '
         f'{shelved} are shelved.'
     )
     after = lease.with_events(event).moved_to(_L.ACTIVE, reason)
@@ -56,12 +54,12 @@ def preempt_lease(
 
 
 def _is_prepared(lease: Lease) -> bool:
-    """Tell whether the preparation of its resources has begun."""
+    """Return whether the preparation of its resources has started."""
     return any(event.status != _E.UNDONE for event in lease.events_of(model.PREPARE))
 
 
 def _holds_resources(lease: Lease) -> bool:
-    """Tell whether it has a resource that exists, as a server."""
+    """Return whether it has a resource that exists, as a server."""
     return any(each.unit_kind is None and each.is_made for each in lease.live)
 
 
@@ -72,7 +70,7 @@ class PreemptLease(EventHandler):
         'shelves the servers on its hosts, and closes the hosts, or shelves its servers; then the '
         'lease is WAITING'
     )
-    on_failure = 'retried for ever'
+    on_failure = 'retried without limit'
     notifications = {PREEMPTED: 'it has released what another lease needs, and is queued'}
     priority = 1
     cancelled_by = EndStage.END_BEGINS
@@ -81,7 +79,7 @@ class PreemptLease(EventHandler):
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         if lease.status != _L.ACTIVE:
-            return EventWork(lease, skip_reason='The lease has nothing to give up.')
+            return EventWork(lease, skip_reason='The lease has nothing to preempt.')
         follows = lease.events_of(model.REALLOCATE)
         lease = transitions.cancel_events(lease, follows, _PREEMPTING_REASON, now)
         return EventWork(
@@ -156,7 +154,7 @@ def _given_up(lease: Lease, reservation: Reservation, now: datetime) -> Reservat
         id=new_id,
         resource_id=new_id if is_allocated else reservation.resource_id,
         status=_R.DELETED,
-        status_reason=f'Given up for another lease on {dates.sentence(now)}.',
+        status_reason=f'Preempted by another lease on {dates.sentence(now)}.',
         given_up=True,
         amounts=held,
         progress=None,
@@ -171,7 +169,7 @@ def _given_up(lease: Lease, reservation: Reservation, now: datetime) -> Reservat
 def _held_since(lease: Lease, reservation: Reservation) -> datetime:
     """Return since when a reservation had its resources.
 
-    A server of an immediate lease holds its host from its reservation on, until it is preempted.
+    A server of an immediate lease claims its host from its reservation on, until it is preempted.
     """
     again = any(was_preempted(event) for event in lease.events_of(model.PREEMPT))
     held = reservation.unit_kind is None and lease.kind == states.LeaseKind.IMMEDIATE
@@ -181,5 +179,5 @@ def _held_since(lease: Lease, reservation: Reservation) -> datetime:
 
 
 def was_preempted(event: Event) -> bool:
-    """Tell whether an event has preempted its lease."""
+    """Return whether an event has preempted its lease."""
     return event.status == _E.DONE and event.status_reason is None

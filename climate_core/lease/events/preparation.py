@@ -35,7 +35,7 @@ _L = states.LeaseStatus
 _R = states.ReservationStatus
 _E = states.EventStatus
 #: The reason to skip a preparation.
-START_FIRST: Final = 'The start came first.'
+START_FIRST: Final = 'The lease started first.'
 #: The time until the next retry: a forecast that is wrong every time builds servers with pauses.
 RETRY_PAUSE: Final = timedelta(seconds=60)
 #: The retries of a lease that preempts others, if its kind has none.
@@ -54,8 +54,8 @@ class PrepareReservation(EventHandler):
     )
     on_failure = (
         'retried until the start; a permanent failure puts the reservation and the lease in error '
-        'and frees the resource, which is retried for ever; a lease of the kind retry for whose '
-        'servers there is no capacity is queued again, as is a lease that preempts others'
+        'and frees the resource, which is retried without limit; a lease of the kind retry for '
+        'whose servers there is no capacity is queued again, as is a lease that preempts others'
     )
     notifications = {'lease.update': 'a resource cannot be prepared'}
     priority = 2
@@ -64,10 +64,12 @@ class PrepareReservation(EventHandler):
     plugin_methods = ('prepare', 'rollback_prepare')
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
-        """Begin the work on a reservation: prepare it, or free what failed."""
+        """Start the work on a reservation: prepare it, or free what failed."""
         todo = _unstarted(lease, {event.reservation_id})
         if not todo or lease.status in states.ENDING:
-            return EventWork(lease, skip_reason='Its resource is gone, or freed with the lease.')
+            return EventWork(
+                lease, skip_reason='Its resource does not exist, or is freed with the lease.'
+            )
         return EventWork(lease, todo)
 
     def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:
@@ -102,7 +104,7 @@ class PrepareReservation(EventHandler):
         return rollback if reservation.id in failed_preparations(lease) else prepare
 
     def retries_forever(self, lease: Lease, event: Event) -> bool:
-        """Tell whether it frees what it could not prepare."""
+        """Return whether it frees what it could not prepare."""
         return event.reservation_id in failed_preparations(lease)
 
 
@@ -242,7 +244,7 @@ def failed_preparations(lease: Lease) -> frozenset[str]:
 
 
 def was_interrupted(lease: Lease, reservation: Reservation) -> bool:
-    """Tell whether a lease ended before a reservation was prepared, and before its start."""
+    """Return whether a lease ended before a reservation was prepared, and before its start."""
     return any(
         event.status_reason not in (None, START_FIRST)
         for event in lease.events_of(model.PREPARE, reservation_id=reservation.id)
@@ -250,7 +252,7 @@ def was_interrupted(lease: Lease, reservation: Reservation) -> bool:
 
 
 def can_requeue(lease: Lease, preempts_others: bool = False) -> bool:
-    """Tell whether a lease may be queued again if Nova has no capacity for its servers.
+    """Return whether a lease may be queued again if Nova has no capacity for its servers.
 
     :param preempts_others: whether preemptible leases are preempted for it
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue: leases wait in it until they are granted, by ``retry_lease`` or ``make_room``. Pure.
+"""The queue: leases stay in it until ``retry_lease`` or ``make_room`` grants them. Pure.
 
 Queued reservations keep their ids, which servers refer to.
 """
@@ -34,8 +34,8 @@ RETRY_FAILED: Final = 'lease.event.retry_lease.error'
 HOSTS_DRAINED: Final = 'lease.event.make_room'
 #: The notification that the hosts were not drained in time.
 DRAIN_TIMED_OUT: Final = 'lease.event.make_room.error'
-_RETRIES_EXHAUSTED: Final = 'There was not enough for it as often as it was tried. {}'
-_GRANTED: Final = 'There is enough for the lease by now.'
+_RETRIES_EXHAUSTED: Final = 'Capacity was insufficient in every retry. {}'
+_GRANTED: Final = 'Capacity is sufficient for the lease now.'
 
 
 class UngrantedEvent(EventHandler):
@@ -98,7 +98,7 @@ class RetryLease(UngrantedEvent):
         RETRY_FAILED: 'it had its last retry',
     }
     lease_status = states.LeaseStatus.WAITING
-    obsolete_reason = 'The lease does not wait any more.'
+    obsolete_reason = 'The lease is no longer queued.'
     abandoned_status = states.LeaseStatus.ERROR
     abandoned_notification = RETRY_FAILED
     lease_call = 'retry_lease'
@@ -131,7 +131,7 @@ class MakeRoom(UngrantedEvent):
         DRAIN_TIMED_OUT: 'its hosts were not drained in time, and are returned',
     }
     lease_status = states.LeaseStatus.IN_PROGRESS
-    obsolete_reason = 'The lease needs no room any more.'
+    obsolete_reason = 'The lease needs no hosts any more.'
     abandoned_status = states.LeaseStatus.TIMEDOUT
     abandoned_notification = DRAIN_TIMED_OUT
     lease_call = 'make_room'
@@ -161,7 +161,7 @@ def queue_lease(
     now: datetime,
     seconds: float = 0.0,
 ) -> Lease:
-    """Return a new lease that is queued and holds no resources.
+    """Return a new lease that is queued and claims no resources.
 
     :param retries: the maximum number of retries
     :param duration: its duration if it is granted after its start date; None: it ends at its end
@@ -186,7 +186,7 @@ def drain_hosts_for(
 ) -> Lease:
     """Return a new lease for which hosts are drained.
 
-    It holds no host yet, but its amounts count for the limits of its project, so that the limits
+    It claims no host yet, but its amounts count for the limits of its project, so that the limits
     bound the number of hosts that a project has drained concurrently.
 
     :param progress: the progress of its reservations
@@ -218,7 +218,7 @@ def grant_lease(
 ) -> Change:
     """Return a queued lease as granted.
 
-    :param amounts: the amounts that its reservations hold from now on, by their ids
+    :param amounts: the amounts that its reservations claim from now on, by their ids
     :param before_start: the seconds before the start of the notices that every lease has
     """
     start, end = granted_period(lease, now)
@@ -286,5 +286,5 @@ def _next_retries(lease: Lease) -> Iterable[Event]:
 
 
 def is_freeing(lease: Lease) -> bool:
-    """Tell whether a queued lease still frees what was created for it before."""
+    """Return whether a queued lease still frees what was created for it before."""
     return any(each.status == _R.ERROR for each in lease.live)

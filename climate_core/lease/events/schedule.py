@@ -120,7 +120,7 @@ def add_before_end(before: Lease, after: Lease, now: datetime) -> Lease:
 
 
 def is_revoked(before: Lease, after: Lease) -> bool:
-    """Tell whether a change of a lease repeats a ``before_end_lease`` that was sent."""
+    """Return whether a change of a lease repeats a ``before_end_lease`` that was sent."""
     done = states.EventStatus.DONE
     sent = {e.id for e in before.events_of(model.BEFORE_END) if e.status == done}
     return any(e.id in sent and e.open for e in after.events)

@@ -2,7 +2,7 @@
 """The events of the start, those of a lease that is running, and those that only notify. Pure.
 
 ``start_lease`` starts the resources. ``reallocate_reservation`` lets a resource of an active lease
-follow its allocations: the lease gets more hosts, or others for those that failed.
+follow its allocations: the lease gets more hosts, or other hosts for failed hosts.
 """
 
 import dataclasses
@@ -63,7 +63,9 @@ class ReadyToStart(Notice):
     due = '``start_date``, if ``start_policy`` is ``manual``'
     action = 'notifies; the lease waits for its user to start it'
     notifications = {
-        'lease.event.ready_to_start': 'its start has come, and it waits for its user to start it'
+        'lease.event.ready_to_start': (
+            'its start date has passed, and its user has not started it yet'
+        )
     }
     cancelled_by = EndStage.END_BEGINS
 
@@ -86,9 +88,9 @@ class BeforeEnd(Notice):
     action = 'notifies'
     notifications = {
         'lease.event.before_end_lease': 'its end is near',
-        END_MOVED: ('it was extended after ``before_end_lease``, which does not hold any more'),
+        END_MOVED: 'it was extended after ``before_end_lease``, which no longer applies',
     }
-    # Clients of Blazar give it with a new lease.
+    # Clients of Blazar send it with a new lease.
     users_may_add = True
 
 
@@ -108,9 +110,9 @@ _E = states.EventStatus
 STARTED: Final = 'lease.event.start_lease'
 START_FAILED: Final = 'lease.event.start_lease.error'
 START_WARNING: Final = 'lease.event.start_lease.warning'
-#: How the reason of a lease begins whose start will fail.
+#: The beginning of the reason of a lease whose start will fail.
 START_WILL_FAIL: Final = 'The start will fail: '
-#: What a user learns when the start will not fail any more.
+#: The reason when the start will not fail any more.
 TRUST_ACCEPTED: Final = 'Keystone accepts the trust of the owner again.'
 #: The reason to skip a start.
 TOO_LATE: Final = 'The lease ended before it could be started.'
@@ -121,20 +123,21 @@ _WHILE_CREATED: Final = Outcome(Result.WAIT, 60.0)
 def start_lease(lease: Lease, now: datetime) -> Change:
     """Return a lease whose start is due now.
 
-    :raises climate_core.exceptions.InvalidState: it starts by itself, or cannot start now
+    :raises climate_core.exceptions.InvalidState: it starts automatically, or cannot start now
     """
     if lease.start_policy != states.StartPolicy.MANUAL:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} starts by itself at {dates.sentence(lease.start_date)}: only one '
-            'whose start_policy is manual is started by its user.'
+            f'Lease {lease.id} starts automatically at {dates.sentence(lease.start_date)}: only '
+            'a lease with start_policy manual can be started by its user.'
         )
     if lease.status in states.ENDING or now >= lease.end_date:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} is over and cannot be started. Make another lease.'
+            f'Lease {lease.id} has ended and cannot be started. Create another lease.'
         )
     if lease.status in states.UNGRANTED:
         raise exceptions.InvalidState(
-            f'Lease {lease.id} waits until there is enough for it and cannot be started before.'
+            f'Lease {lease.id} is queued until capacity is sufficient and cannot be started '
+            'before.'
         )
     transitions.check_changeable(lease)
     if lease.has_started(now):
@@ -142,7 +145,7 @@ def start_lease(lease: Lease, now: datetime) -> Change:
     if now < lease.start_date:
         raise exceptions.InvalidState(
             f'Lease {lease.id} cannot be started before {dates.sentence(lease.start_date)}. '
-            'Move its start_date if it shall be earlier.'
+            'Set an earlier start_date to start it earlier.'
         )
     after = lease.moved_to(_L.STARTING, None) if lease.status == _L.PENDING else lease
     ready = lease.events_of(model.READY)
@@ -200,7 +203,7 @@ class StartLease(EventHandler):
 
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         if lease.status in states.ENDING or lease.deleted_at is not None:
-            return EventWork(lease, skip_reason='The lease is over.')
+            return EventWork(lease, skip_reason='The lease has ended.')
         if now >= lease.end_date:
             return EventWork(lease, skip_reason=TOO_LATE)
         if lease.status == _L.PENDING:
@@ -263,7 +266,9 @@ class ReallocateReservation(EventHandler):
     def begin(self, lease: Lease, event: Event, now: datetime) -> EventWork:
         todo = _startable(lease, event)
         if not todo or lease.status in states.ENDING or now >= lease.end_date:
-            return EventWork(lease, skip_reason='Its resource is gone, or freed with the lease.')
+            return EventWork(
+                lease, skip_reason='Its resource does not exist, or is freed with the lease.'
+            )
         return EventWork(lease, todo)
 
     def settle(self, lease: Lease, event: Event, outcomes: Outcomes, now: datetime) -> Change:

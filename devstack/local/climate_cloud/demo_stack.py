@@ -19,7 +19,7 @@ parameter_defaults:
 #: Seconds that a slow machine may need for what Heat does with the stack.
 SLOW = 900
 #: What a status that the user did not ask for means.
-MEANINGS = {'UPDATE_IN_PROGRESS': ': Heat updates a stack to wake what is in it'}
+MEANINGS = {'UPDATE_IN_PROGRESS': ': Heat updates a stack to start its members'}
 SERVERS, VOLUMES, NETWORKS = 'OS::Nova::Server', 'OS::Cinder::Volume', 'OS::Neutron::Net'
 
 

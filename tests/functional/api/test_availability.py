@@ -346,7 +346,7 @@ def test_null_asks_for_nothing(application: Any) -> None:
     changed = world.ask(application, 'PUT', path, change, status=200).json['lease']
     assert changed['reservations'][0]['resources'] == 'vcpus>0'
     for field, value, said in (
-        ('matching', 'open', 'cannot be changed after the reservation is made; '),
+        ('matching', 'open', 'cannot be changed after the reservation is created; '),
         ('flavor', 'm1.small', 'is not known here; aggregates, '),
     ):
         wrong = {'id': reservation['id'], field: value}

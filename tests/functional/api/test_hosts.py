@@ -62,7 +62,7 @@ def test_host_that_is_promised_shows_it_and_stays(application: Any, database: Da
     refused = ask(application, 'DELETE', '/v1/os-hosts/1', None, 409)
     assert refused['error_name'] == 'host.in_use'
     assert (
-        'promised to 1 reservation, the last until 2099-01-01 12:00 UTC'
+        'allocated to 1 reservation, the last until 2099-01-01 12:00 UTC'
         in refused['error_message']
     )
     assert ask(application, 'GET', '/v1/os-hosts/1')['host']['reservable'] is True

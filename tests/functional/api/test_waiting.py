@@ -139,15 +139,15 @@ def test_host_is_emptied_for_it(application: Any) -> None:
     body = lease('second', kind='best_effort', best_effort_timeout=60)
     refused = create(application, body, 409)
     assert refused['error_name'] == 'calendar.not_enough'
-    why = 'No host can be emptied for it: no shared host would do. None of the hosts that would do'
+    why = 'No host can be drained for it: no shared host matches. None of the hosts that match'
     assert refused['error_message'].startswith(why)
     world.ask(application, 'POST', '/v1/os-hosts', {'name': 'cn2', 'shared': True}, ADMIN, 201)
     told = world.ask(application, 'POST', '/v1/leases?dry_run=true', body, status=200).json
     assert (told['dry_run']['granted'], told['dry_run']['waits']) == (False, True)
     made = create(application, body)
     assert (made['kind'], made['status']) == ('best_effort', 'IN_PROGRESS')
-    assert made['status_reason'] == '1 shared host must be emptied for it.'
+    assert made['status_reason'] == '1 shared host must be drained for it.'
     found = world.ask(application, 'GET', '/v1/leases?status=IN_PROGRESS', status=200).json
     assert [each['id'] for each in found['leases']] == [made['id']]
     host = world.ask(application, 'GET', '/v1/os-hosts/2', headers=ADMIN, status=200).json['host']
-    assert host['disabled_reason'] == f'The host is being emptied for lease {made["id"]}'
+    assert host['disabled_reason'] == f'The host is being drained for lease {made["id"]}'

@@ -40,11 +40,11 @@ class TestLeaseService(LeaseServiceTest):
 
     def test_message_of_a_failure_is_shown(self):
         made = self.reserve()
-        assert 'not say why' in volumes.read_failure_reason(CLIMATE, made['id'])
+        assert 'reports no reason' in volumes.read_failure_reason(CLIMATE, made['id'])
         self.array.fail['create_volume'] = exception.VolumeBackendAPIException(data='full')
         volumes.act(CLIMATE, made['id'], 'os-wake_up')
         self.assert_status(made, 'lease-reserved')
-        assert 'not say why' not in volumes.read_failure_reason(CLIMATE, made['id'])
+        assert 'reports no reason' not in volumes.read_failure_reason(CLIMATE, made['id'])
 
     def test_volumes_of_every_page_are_listed(self):
         made = {self.available()['id'] for _ in range(3)}

@@ -64,7 +64,7 @@ class TestLostCreation(LeaseServiceTest, WakeUpTest):
         told = self.look(made, 30 * minutes).reason
         assert f'It counts as lost after {minutes} minutes' in told
         wait = self.look(made, 30 * minutes)
-        assert (wait.repair, 'created anew' in wait.reason) == ('reset_status', True)
+        assert (wait.repair, 'it is recreated' in wait.reason) == ('reset_status', True)
         self.assert_status(made, 'error')
 
     def test_creation_whose_end_was_not_written_is_begun_anew(self):

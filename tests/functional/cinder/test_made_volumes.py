@@ -181,7 +181,7 @@ class TestMadeVolumes(MadeVolumes):
         self.look_around(10)
         lease = self.world.lease(lease_id)
         assert self.state(lease_id) == ('ERROR', ['error'] * 2)
-        assert '(60 GiB) could not be made' in lease.status_reason
+        assert '(60 GiB) could not be created' in lease.status_reason
         assert 'backend' in lease.status_reason
         self.assert_nothing_left()
 
@@ -293,10 +293,10 @@ class TestScheduledVolumes(MadeVolumes):
         self.lease(more={'kind': 'scheduled'}, size=60)
         with pytest.raises(exceptions.NotEnough) as refused:
             self.lease(more={'kind': 'scheduled'}, size=60, volume_type='tests')
-        assert 'Of 1 storage pool 1 would do by their kind' in refused.value.message
+        assert 'Of 1 storage pool 1 matches by kind' in refused.value.message
         assert 'too little GiB on 1 storage pool' in refused.value.message
         assert refused.value.available_from == '2026-12-01T14:00:00.000000'
-        assert refused.value.message.endswith('It would do from 2026-12-01 14:00 UTC on.')
+        assert refused.value.message.endswith('Capacity is expected from 2026-12-01 14:00 UTC on.')
         self.lease(more={'kind': 'scheduled'}, size=40)
 
     def test_type_that_no_pool_serves_is_refused(self):
@@ -310,7 +310,7 @@ class TestScheduledVolumes(MadeVolumes):
         self.time.forward(minutes=55)
         self.look_around(10)
         assert self.state(lease_id) == ('ERROR', ['error'])
-        assert '(60 GiB) could not be made' in self.world.lease(lease_id).status_reason
+        assert '(60 GiB) could not be created' in self.world.lease(lease_id).status_reason
 
 
 class TestRetriedVolumes(MadeVolumes):

@@ -109,7 +109,7 @@ class Stacks(Reserved, Prepared):
 
     def prepare(self, lease, reservation):
         if not self.room:
-            raise exceptions.Permanent('Heat could not make the stack: No valid host was found.')
+            raise exceptions.Permanent('Heat could not create the stack: No valid host was found.')
         return self._act('prepare', reservation.resource_id, 'asleep')
 
     def end(self, lease, reservation):

@@ -41,7 +41,7 @@ class TestKinds(LeaseTest):
     def test_stack_fails_with_the_reason_when_its_lease_is_given_up(self):
         self.bus.meanwhile = lambda: self.leases.forward(minutes=5)
         stack = self.make_waiting('CREATE_FAILED', max_retries=1)
-        assert 'is ERROR: There was not enough' in self.reason(stack)
+        assert 'is ERROR: Capacity was insufficient' in self.reason(stack)
         self.delete(stack)
         assert not self.leases.all()
 

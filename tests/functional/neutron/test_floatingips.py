@@ -200,7 +200,7 @@ class TestHeldFloatingIps(WithPorts):
     def test_floating_ip_of_a_lease_or_of_others_is_not_reserved(self):
         lease = self.world.started()
         made = self.found()[shown(lease)[0]]
-        with pytest.raises(exceptions.BadRequest, match='made for a lease'):
+        with pytest.raises(exceptions.BadRequest, match='created for a lease'):
             reserved(self.held, resource_id=made['id'])
         with pytest.raises(exceptions.ResourceNotFound):
             self.held.plugin().reserve(self.held.stranger(), {'resource_id': made['id']})

@@ -112,7 +112,7 @@ class TestBestEffort(BestEffortTest):
         self._suspend_server(server)
         for wanted, told in (
             ({}, '1 in the status SUSPENDED'),
-            ({'min': 2}, 'emptied for it, and 2 must be'),
+            ({'min': 2}, 'drained for it, and 2 must be'),
         ):
             with pytest.raises(exceptions.NotEnough, match=told):
                 self.ask(**wanted)
@@ -125,10 +125,10 @@ class TestBestEffort(BestEffortTest):
         with mock.patch(MIGRATE) as migrate:
             lease = self.settled(self.ask(best_effort_timeout=2))
             assert (lease.status, migrate.call_count) == ('IN_PROGRESS', 1)
-            assert lease.status_reason == 'Hosts are being emptied for it: moved 0 of 2.'
+            assert lease.status_reason == 'Hosts are being drained for it: moved 0 of 2.'
             lease = self.went_on(lease)
         assert lease.status == 'TIMEDOUT'
-        assert 'No hosts were emptied for it by' in lease.status_reason
+        assert 'No hosts were drained for it by' in lease.status_reason
         assert 'lease.event.make_room.error' in self.world.told()
         assert not lease.reservations[0].amounts
         self.assert_given_back()
@@ -150,7 +150,7 @@ class TestBestEffort(BestEffortTest):
         self.cloud.before = away
         assert self.shared.poll() == 5
         assert (self.host().is_returning, self.host().is_isolated) == (True, False)
-        with pytest.raises(exceptions.HostChanging, match='given back'):
+        with pytest.raises(exceptions.HostChanging, match='returned to ordinary'):
             self.operations.update_host(self.context, self.host().id, {'available': False})
         refresher = HostRefresher(self.conf, self.world.database, self.cloud)
         with self.assertNoLogs('climate_hosts.watch.refresh', 'WARNING'):
@@ -227,15 +227,15 @@ class TestBestEffort(BestEffortTest):
     def test_lease_of_emptied_hosts_is_changed_in_nothing_but_its_name(self):
         self.boot_on('host1')
         lease = self.ask()
-        with pytest.raises(exceptions.InvalidState, match='being emptied'):
+        with pytest.raises(exceptions.InvalidState, match='being drained'):
             self.world.update(lease.id, end_date='2026-12-02 14:00')
         self.world.update(lease.id, name='other')
-        with pytest.raises(exceptions.HostChanging, match='being emptied'):
+        with pytest.raises(exceptions.HostChanging, match='being drained'):
             self.operations.update_host(self.context, self.host().id, {'available': True})
 
     def test_host_that_is_being_emptied_stays_in_its_pool(self):
         lease = self.ask()
-        with pytest.raises(exceptions.HostChanging, match='being emptied'):
+        with pytest.raises(exceptions.HostChanging, match='being drained'):
             self.operations.delete_host(self.context, self.host().id)
         assert self.host().emptied_for == lease.id
 
@@ -340,7 +340,7 @@ class TestTwoShared(BestEffortTest):
             self.boot_on(host)
         self.fill('host3', but_for=3 * 512)
         self.ask()
-        with pytest.raises(exceptions.NotEnough, match='no room elsewhere'):
+        with pytest.raises(exceptions.NotEnough, match='Other hosts have no capacity'):
             self.ask()
         assert self.host('host2').open_to_unreserved
 

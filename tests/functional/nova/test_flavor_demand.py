@@ -74,7 +74,11 @@ def test_the_same_is_asked_for_as_nova_asks_for(extra_specs):
         ({'resources:PCPU': '2'}, 'resources:PCPU', 'physical:host'),
         ({'resources:VGPU': '-1'}, 'resources:VGPU', '0 or more'),
         ({'resources:VGPU': 'one'}, 'resources:VGPU', '0 or more'),
-        ({'resources1:VGPU': '1', 'resources1:SRIOV_NET_VF': '1'}, 'resources1:', 'of its own'),
+        (
+            {'resources1:VGPU': '1', 'resources1:SRIOV_NET_VF': '1'},
+            'resources1:',
+            'a separate group',
+        ),
         ({'resources1:VGPU': '1', 'resources2:VGPU': '1'}, 'group_policy', '"none"'),
         (
             {'resources1:VGPU': '1', 'resources2:VGPU': '1', 'group_policy': 'isolate'},

@@ -45,7 +45,7 @@ class TestHostChecks(HostsTest):
         self.isolate('host1')
         self.claim(self.provider(), {'VCPU': 1})
         (told,) = self.find()
-        assert told.startswith('Servers came by no lease to host1:')
+        assert told.startswith('Servers entered host1 without a lease:')
 
     def test_server_that_came_by_no_lease_is_told_beside_one_that_did(self):
         self.enrol('host1')
@@ -56,7 +56,7 @@ class TestHostChecks(HostsTest):
         assert self.find() == []
         self.claim(self.provider(), {'VCPU': 1})
         (told,) = self.find()
-        assert told.startswith('Servers came by no lease to host1:')
+        assert told.startswith('Servers entered host1 without a lease:')
 
     def test_configuration_of_nova_scheduler(self):
         self.enrol('host1')
@@ -85,7 +85,7 @@ class TestHostChecks(HostsTest):
             group='placement', max_allocation_candidates=self.LANES_PER_HOST - 1
         )
         told, rest = self.find()
-        assert told.startswith('Placement leaves host')
+        assert told.startswith('Placement omits host')
         assert f'more than the {count} lanes' in told
         assert rest == isolated
         for host in self.COMPUTES:

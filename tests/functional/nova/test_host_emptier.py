@@ -52,7 +52,7 @@ class TestHostEmptier(HostLeasesTest):
         self.enrol('host1', empty=True)
         host = self.host()
         assert (host.state, host.available) == (State.EMPTYING, False)
-        assert host.reason == 'The host is being emptied.'
+        assert host.reason == 'The host is being drained.'
         assert lanes.POOL in self.aggregates('host1')
         with pytest.raises(exceptions.NotEnough):
             self.lease_hosts()
@@ -76,12 +76,12 @@ class TestHostEmptier(HostLeasesTest):
         with mock.patch(MIGRATE) as migrate:
             assert self.emptier.poll() is not None
         assert migrate.call_count == 1
-        assert self.host().reason == 'The host is being emptied. 2 servers left.'
+        assert self.host().reason == 'The host is being drained. 2 servers left.'
 
     def test_what_cannot_be_moved_is_refused_and_leaves_nothing(self):
         server = self.boot_on('host1')
         self._suspend_server(server)
-        why = 'Host host1 cannot be emptied. Servers cannot be moved: 1 in the status SUSPENDED. '
+        why = 'Host host1 cannot be drained. Servers cannot be moved: 1 in the status SUSPENDED. '
         with pytest.raises(exceptions.HostInUse, match=f'^{why}Move or delete them first.$'):
             self.enrol('host1', empty=True)
         self.assert_left_alone()
@@ -90,7 +90,8 @@ class TestHostEmptier(HostLeasesTest):
         self.boot_on('host1')
         self.conf.set_override('spare_servers', 1000, group='queue')
         why = (
-            'Host host1 cannot be emptied. There is no room elsewhere for the servers of 1 host. '
+            'Host host1 cannot be drained. Other hosts have no capacity for the servers of '
+            '1 host. '
         )
         with pytest.raises(exceptions.HostInUse, match=f'^{why}Move or delete them first.$'):
             self.enrol('host1', empty=True)
@@ -119,7 +120,7 @@ class TestHostEmptier(HostLeasesTest):
     def test_host_that_is_being_emptied_is_not_changed(self):
         self.boot_on('host1')
         self.enrol('host1', empty=True)
-        with pytest.raises(exceptions.HostChanging, match='is being emptied'):
+        with pytest.raises(exceptions.HostChanging, match='is being drained'):
             self.operations.update_host(user(), self.host().id, {'pool': 'other'})
 
     def test_repeated_request_is_the_same_while_nova_moves_a_server(self):
@@ -132,7 +133,7 @@ class TestHostEmptier(HostLeasesTest):
         assert self.host().id == first
         assert lanes.POOL in self.aggregates('host1')
         for values in ({}, {'shared': True}, {'empty': True, 'pool': 'other'}):
-            with pytest.raises(exceptions.HostChanging, match='is being emptied'):
+            with pytest.raises(exceptions.HostChanging, match='is being drained'):
                 self.enrol('host1', **values)
         assert self.host().id == first
         self.poll()
@@ -163,6 +164,6 @@ class TestHostEmptier(HostLeasesTest):
 
     def test_shared_or_disabled_hosts_are_not_emptied(self):
         for values in ({'shared': True}, {'available': False}):
-            with pytest.raises(exceptions.BadRequest, match='empty: goes with'):
+            with pytest.raises(exceptions.BadRequest, match='empty: is accepted only'):
                 self.enrol('host1', empty=True, **values)
         self.assert_left_alone()

@@ -320,7 +320,7 @@ class TestCapacity(HostFailureTest):
             lease, reservation = self.read(lease)
             assert (lease.degraded, reservation.missing_resources) == (True, True)
             assert f'Host {name} is too small' in lease.status_reason
-            assert 'it has vcpus=1, and vcpus=2 are promised.' in lease.status_reason
+            assert 'it has vcpus=1, and vcpus=2 are allocated.' in lease.status_reason
             assert self.hosts_of(lease) == {name}
         self.resize(2, host, other)
         for lease in (running, later):

@@ -217,7 +217,7 @@ class TestHostLeases(HostLeasesTest):
                 assert {self.inside(lease)[1] for _ in range(2)} == both
 
         self.cloud.before = enter
-        with pytest.raises(exceptions.InvalidState, match='Servers came to'):
+        with pytest.raises(exceptions.InvalidState, match='Servers entered'):
             self.change(lease, min=1, max=1)
         lease = self.settled(lease)
         assert (lease.status, lease.status_reason) == ('ACTIVE', None)

@@ -49,7 +49,7 @@ class TestMadeServers(MadeServersTest):
         self.look_around(10)
         assert self.state(lease_id) == ('ERROR', ['error'] * 3)
         reason = self.world.lease(lease_id).status_reason
-        assert '(1 VCPUs, 512 MB of memory, 1 GB of disk) could not be made: ' in reason
+        assert '(1 VCPUs, 512 MB of memory, 1 GB of disk) could not be created: ' in reason
         assert reason.count('No valid host was found') == 1
         assert {str(each.amounts) for each in self.world.lease(lease_id).reservations} == {'{}'}
         self.assert_nothing_left()
@@ -170,7 +170,7 @@ class TestMadeServers(MadeServersTest):
         self.world.run_until_idle(hours=2)
         self.world.run_until_idle(minutes=6)
         told = self.world.lease(lease_id).status_reason
-        assert 'DELETED, and Nova has not forgotten it' in told
+        assert 'DELETED, and Nova still has it' in told
         self.world.run_until_idle(minutes=6)
         self.look_around()
         assert self.state(lease_id)[0] == 'TERMINATED'

@@ -181,7 +181,7 @@ class TestRetry(SmallHostTest):
         assert self.state(lease_id)[0] == 'WAITING'
         self.world.run_until_idle(minutes=1)
         assert self.state(lease_id) == ('ERROR', ['error'] * 2)
-        assert 'as often as it was tried' in self.world.lease(lease_id).status_reason
+        assert 'insufficient in every retry' in self.world.lease(lease_id).status_reason
         assert self.servers() == [('other', 'ACTIVE')]
 
     def test_it_fails_for_another_reason_at_once(self):

@@ -312,7 +312,7 @@ class TestPreemptedServers(ServerPreemptionTest):
             locked.append(self.server(self.filler)['locked'])
         lease = self.world.lease(self.filler)
         assert lease.status == 'STARTING'
-        assert 'Nova finds no room for the server' in lease.status_reason
+        assert 'Nova finds no host for the server' in lease.status_reason
         # It is not while Nova tries.
         assert True in locked
         self.delete(others[0])

@@ -58,7 +58,7 @@ class TestLent(HostLeasesTest):
                 True,
             )
             assert host.is_enabled is (reason is None)
-        with pytest.raises(exceptions.BadRequest, match='goes with disabled'):
+        with pytest.raises(exceptions.BadRequest, match='only with disabled'):
             self.operations.update_host(self.context, self.host_id, {'disabled_reason': 'x'})
 
     def test_whether_it_is_shared_is_not_changed(self):

@@ -126,11 +126,11 @@ def test_refused_change_of_a_running_lease_says_when_it_would_do(any_hall: Hall)
     for start, end in ((0, 2), (2, 4), (5, 6)):
         hall.book(demand(matches=lambda each: each.id == other), start=start, end=end)
     hall.begin(25)
-    with pytest.raises(exceptions.NotEnough, match='Ask again later: there is') as refused:
+    with pytest.raises(exceptions.NotEnough, match='Retry later: capacity is') as refused:
         hall.replan(mine, demand(2), end=9, keep=True)
     assert refused.value.available_from == f'{hall.at(6):%Y-%m-%dT%H:%M:%S.%f}'
     hall.book(demand(matches=lambda each: each.id == other), start=6, end=12)
-    with pytest.raises(exceptions.NotEnough, match='at any time until the lease ends') as refused:
+    with pytest.raises(exceptions.NotEnough, match='at all times until the lease ends') as refused:
         hall.replan(mine, demand(2), end=9, keep=True)
     assert refused.value.available_from is None
 
@@ -163,7 +163,7 @@ def test_refused_change_of_a_running_lease_says_no_time_when_it_is_over(hall: Ha
     (mine,) = hall.book(demand(matches=lambda each: each.id == first), end=9, after=HOUR)
     hall.book(demand(matches=lambda each: each.id == other), end=9.5)
     hall.begin(25)
-    with pytest.raises(exceptions.NotEnough, match='at any time until the lease ends'):
+    with pytest.raises(exceptions.NotEnough, match='at all times until the lease ends'):
         hall.replan(mine, demand(2), end=9, keep=True, after=HOUR)
 
 

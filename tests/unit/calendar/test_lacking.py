@@ -15,7 +15,7 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
     ('wanted', 'timelines', 'told'),
     [
         (demand(3), GAPS, None),
-        (demand(4), GAPS, 'there is room for 3 hosts in all, not for 4.'),
+        (demand(4), GAPS, 'there is capacity for 3 hosts in all, not for 4.'),
         (
             demand(pool='b', matches=lambda unit: unit.pool == 'b'),
             GAPS,
@@ -30,7 +30,7 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
             'no GPU.',
         ),
         (demand(piece={'vcpus': 5}), SHARES, 'no host has 5 vcpus; the largest has 4.'),
-        (demand(13, piece=VCPU), SHARES, 'there is room for 12 hosts in all, not for 13.'),
+        (demand(13, piece=VCPU), SHARES, 'there is capacity for 12 hosts in all, not for 13.'),
         (
             demand(5, piece=VCPU, single_unit=True),
             SHARES,
@@ -39,8 +39,8 @@ from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, search, timeli
         (
             demand(2),
             [timeline(1), timeline(2, available=False)],
-            'there is room for 1 host in all, not for 2. '
-            'More would do, but are disabled or serve ordinary servers at the moment.',
+            'there is capacity for 1 host in all, not for 2. '
+            'More units match, but are disabled or serve ordinary servers now.',
         ),
     ],
 )

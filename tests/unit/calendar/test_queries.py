@@ -26,7 +26,7 @@ def test_check_of_a_demand_promises_nothing(hall: Hall) -> None:
     ('least', 'sentence', 'later'),
     [
         (2, 'Only 1 of at least 2 hosts is free', 5),
-        (3, 'there is room for 2 hosts in all, not for 3.', None),
+        (3, 'there is capacity for 2 hosts in all, not for 3.', None),
     ],
 )
 def test_refusal_says_what_is_missing_and_when_it_is_not(
@@ -41,7 +41,7 @@ def test_refusal_says_what_is_missing_and_when_it_is_not(
     assert error.field == 'field0'
     assert sentence in error.message
     if later is None:
-        assert error.message.startswith('There will not be enough at any time: ')
+        assert error.message.startswith('Capacity is insufficient at all times: ')
         assert error.available_from is None
     else:
         start, end = (dates.sentence(hall.at(hours)) for hours in (1, 3))
@@ -69,7 +69,7 @@ def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
     with pytest.raises(exceptions.NotEnough) as refused:
         hall.book(demand())
     assert refused.value.available_from is None
-    assert 'no host would do. More would do, but are disabled' in refused.value.message
+    assert 'no host matches. More units match, but are disabled' in refused.value.message
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
     [
         (demand(piece={'vcpus': 64}), 'no host has 64 vcpus; the largest has 4.'),
         (shares(5, single_unit=True), 'no host has 5 vcpus; the largest has 4.'),
-        (shares(9), 'there is room for 8 hosts in all, not for 9.'),
+        (shares(9), 'there is capacity for 8 hosts in all, not for 9.'),
         (
             shares(3, max_per_unit=1),
-            'there is room for 2 hosts in all, each on another host, not for 3.',
+            'there is capacity for 2 hosts in all, each on another host, not for 3.',
         ),
         (
             demand(matches=no_unit, find_shortage=lambda units: Shortage(f'{len(units)} lack it')),
@@ -94,7 +94,7 @@ def test_refusal_says_what_no_unit_has_although_all_are_taken(
 ) -> None:
     hall.units(2, access={'project_ids': ['p'], 'domain_ids': []})
     hall.book(demand(2))
-    with pytest.raises(exceptions.NotEnough, match='not be enough at any time') as refused:
+    with pytest.raises(exceptions.NotEnough, match='insufficient at all times') as refused:
         hall.book(wanted)
     assert refused.value.message.endswith(sentence)
     assert (refused.value.field, refused.value.available_from) == ('field0', None)

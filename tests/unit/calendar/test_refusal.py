@@ -28,13 +28,19 @@ def refused(wanted, timelines, count=0, field='min', noun='hosts'):
             demand(),
             [timeline(1, (0, 30 * SECOND))],
             0,
-            'None of the hosts that would do are free from 1970-01-01 00:00:10 UTC '
-            'to 1970-01-01 00:00:20 UTC. There is enough for the same duration from '
+            'None of the hosts that match are free from 1970-01-01 00:00:10 UTC '
+            'to 1970-01-01 00:00:20 UTC. Capacity is sufficient for the same duration from '
             '1970-01-01 00:00:30 UTC on.',
             '1970-01-01T00:00:30.000000',
         ),
         (demand(3), GAPS, 2, 'Only 2 of at least 3 hosts are free from 1970-01-01 00:00:10', None),
-        (demand(4), GAPS, 3, 'There will not be enough at any time: there is room for 3', None),
+        (
+            demand(4),
+            GAPS,
+            3,
+            'Capacity is insufficient at all times: there is capacity for 3',
+            None,
+        ),
     ],
 )
 def test_refusal_says_when_there_is_enough_or_why_never(
@@ -49,11 +55,11 @@ def test_refusal_says_when_there_is_enough_or_why_never(
 @pytest.mark.parametrize(
     ('least', 'count', 'one_unit', 'text'),
     [
-        (1, 0, False, 'There is no room for a server of this shape from 1970-01-01'),
-        (1, 0, True, 'There is no room for a server of this shape from 1970-01-01'),
-        (4, 0, False, 'There is no room for any of 4 servers of this shape from 1970-01-01'),
-        (4, 3, False, 'There is room for 3 of 4 servers of this shape from 1970-01-01'),
-        (4, 0, True, 'There is no room for 4 servers of this shape on one host from 1970-01-01'),
+        (1, 0, False, 'There is no capacity for a server of this shape from 1970-01-01'),
+        (1, 0, True, 'There is no capacity for a server of this shape from 1970-01-01'),
+        (4, 0, False, 'There is no capacity for any of 4 servers of this shape from 1970-01-01'),
+        (4, 3, False, 'There is capacity for 3 of 4 servers of this shape from 1970-01-01'),
+        (4, 0, True, 'There is no capacity for 4 servers of this shape on one host from 1970'),
     ],
 )
 def test_refusal_speaks_of_room_for_servers(least, count, one_unit, text) -> None:

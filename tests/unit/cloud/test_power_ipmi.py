@@ -96,7 +96,7 @@ def test_session_has_no_more_rights_than_it_needs(file, emulator, argued):
 
 
 REFUSED = (
-    'The controller of cn1 does not answer, or refuses username, password, cipher_suite or '
+    'The controller of cn1 does not answer, or rejects username, password, cipher_suite or '
     r'privilege_level of section \[cn1\]'
 )
 
@@ -127,7 +127,7 @@ def test_what_a_controller_refuses_is_trouble_without_secrets(file, emulator, wr
 
 def test_controller_that_refuses_says_why(driver, emulator):
     emulator.refuse('cn1', 'soft')
-    told = 'The controller of cn1 refused it: Command not supported in present state'
+    told = 'The controller of cn1 rejected the request: Command not supported in present state'
     with pytest.raises(drivers.PowerError) as refused:
         driver.switch_off('cn1', False)
     assert str(refused.value) == told
@@ -153,7 +153,7 @@ def test_command_that_hangs_is_ended(driver, monkeypatch, tmp_path):
     ('printed', 'told'),
     [
         ('echo a-secret; exit 3', 'ipmitool failed at the controller of cn1'),
-        ('echo a-secret', 'The controller of cn1 did not say whether it is on'),
+        ('echo a-secret', 'The controller of cn1 did not report whether it is on'),
     ],
 )
 def test_what_is_not_understood_is_trouble_without_secrets(

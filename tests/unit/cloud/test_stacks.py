@@ -12,7 +12,7 @@ def conn(stacks):
 
 def test_a_status_that_heat_does_not_explain(stacks, conn):
     made = heat.add(stacks.state, reason=None)
-    assert cloud_stacks.get(conn, made['id']).reason == 'Heat does not say why'
+    assert cloud_stacks.get(conn, made['id']).reason == 'Heat reports no reason'
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ def conn(volumes):
 
 
 @pytest.mark.parametrize(
-    ('status', 'reason'), [(200, 'No space.'), (403, 'not say why'), (404, 'not say why')]
+    ('status', 'reason'),
+    [(200, 'No space.'), (403, 'reports no reason'), (404, 'reports no reason')],
 )
 def test_reason_of_a_failed_volume_is_its_message(volumes, conn, status, reason):
     volume = cinder.add(volumes.state, message='No space.')

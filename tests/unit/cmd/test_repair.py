@@ -153,7 +153,7 @@ def test_repair_does_nothing_without_yes(
     before = [leases.read(database, each.id) for each in (stuck, lost)]
     assert run('repair', '--trusts') == 1
     out = capsys.readouterr().out
-    assert 'say --yes' in out
+    assert 'pass --yes' in out
     assert all(each in out for each in (stuck.id, lost.id, stray, trust))
     assert [leases.read(database, each.id) for each in (stuck, lost)] == before
     assert stray in world.state.servers
@@ -285,7 +285,7 @@ def test_a_server_that_gets_its_lease_meanwhile_is_left(
     monkeypatch.setattr(plugin, 'unleased_since', reserved_meanwhile)
     repaired = operator_repair.OperatorRepair(database, {plugin.resource_type: plugin}, yes=True)
     (left,) = repaired.resources(database.read(sql.read_time), 60.0)
-    assert (left.done, left.trouble) == (False, 'A lease holds it by now.')
+    assert (left.done, left.trouble) == (False, 'It belongs to a lease now.')
     assert world.effects(server) == []
 
 
@@ -366,7 +366,7 @@ def test_what_another_service_has_is_looked_for(
     assert run(*words, '-f', 'json') == 2
     told = capsys.readouterr()
     assert stray in told.out
-    assert 'climate-manage: Stack: not looked for:' in told.err
+    assert 'climate-manage: Stack: not checked:' in told.err
 
 
 @pytest.mark.parametrize('words', [('lease', 'stuck'), ('orphans',), ('repair',)])
@@ -408,7 +408,7 @@ def test_repair_of_hosts_needs_the_right_in_placement(
     assert enrolled.in_pool() == {'cn1', 'cn2'}
     fake.state.faults.append(forbidden)
     assert run('repair') == 2
-    assert 'Host: not looked for: Placement answered 403' in capsys.readouterr().err
+    assert 'Host: not checked: Placement answered 403' in capsys.readouterr().err
 
 
 def test_flavors_of_reservations_that_are_over_are_deleted(

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from climate_core.db import engine
 from climate_core.db.engine import Database
@@ -40,3 +41,40 @@ def test_no_thread_gets_an_engine_without_its_listeners(
     other.join()
     assert (prepared, got) == ([made], [[made]])
     database.dispose()
+
+
+def test_writers_of_a_process_take_turns(tmp_path: pathlib.Path) -> None:
+    """SQLite itself lets a writer wait for hundreds of others that come later."""
+    database = Database(configure(f'sqlite:///{tmp_path}/climate.db'))
+    database.write(_write)
+    written = [0]
+    ended = threading.Event()
+
+    def hold(session: orm.Session) -> None:
+        _write(session)
+        ended.wait(0.005)
+
+    def write_on() -> None:
+        while not ended.is_set():
+            database.write(hold)
+            written[0] += 1
+
+    others = [threading.Thread(target=write_on, daemon=True) for _ in range(2)]
+    for each in others:
+        each.start()
+    overtaken = []
+    for _ in range(21):
+        ended.wait(0.02)
+        before = written[0]
+        database.write(_write)
+        overtaken.append(written[0] - before)
+    ended.set()
+    for each in others:
+        each.join()
+    database.dispose()
+    # Two threads may each commit once before it; which thread runs next is chance.
+    assert sum(overtaken) < 10 * len(overtaken), overtaken
+
+
+def _write(session: orm.Session) -> None:
+    session.execute(sa.text('CREATE TABLE IF NOT EXISTS numbers (number INTEGER)'))

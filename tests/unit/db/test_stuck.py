@@ -143,7 +143,7 @@ def test_past_its_end_without_an_end(world: World, time: Time) -> None:
     assert kinds(world) == ['no_end']
     time.forward(seconds=1)
     assert sorted(kinds(world)) == ['no_end', 'past_end']
-    assert unstick(world, lease_id) == ['no_end: give the lease its end again (lease)']
+    assert unstick(world, lease_id) == ['no_end: add the end event to the lease (lease)']
     world.run_until_idle()
     assert world.lease(lease_id).status == 'TERMINATED'
     assert world.things.count('end', 'a') == 1
@@ -181,7 +181,7 @@ def test_a_trust_that_was_kept(world: World, time: Time) -> None:
     world.delete(lease_id)
     world.run_until_idle()
     assert kinds(world) == ['trust_kept']
-    assert unstick(world, lease_id) == ['trust_kept: let the trust go (lease)']
+    assert unstick(world, lease_id) == ['trust_kept: release the trust (lease)']
     assert len(repairs(world, lease_id)) == 1
     world.run_until_idle()
     assert world.trusts.present == set()

@@ -205,7 +205,7 @@ def test_delivery_that_fails_for_long_is_given_up(
     assert (told.action, told.result) == ('webhook.failed', 'failed')
     assert told.time == NOON + datetime.timedelta(seconds=36)
     assert told.reason == (
-        'The webhook was not told lease.create, after many attempts: '
+        'Abandoned the notification lease.create after many attempts: '
         'It answered 302, and redirects are not followed.'
     )
     # What comes later is tried again.

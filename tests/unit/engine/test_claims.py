@@ -173,7 +173,7 @@ def test_the_end_supersedes_the_start_at_work(any_world: World) -> None:
     assert ('wake', 'b') not in world.things.journal
     event = lease.event('start_lease')
     assert event is not None
-    assert event.status_reason == 'The end of the lease came first.'
+    assert event.status_reason == 'The lease ended first.'
 
 
 def _wait_due(world: World) -> list[events.DueEvent]:

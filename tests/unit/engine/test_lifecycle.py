@@ -141,7 +141,8 @@ def test_a_bug_does_not_keep_capacity_or_rights(world: World, time: Time) -> Non
 def test_a_lease_that_was_never_started_is_freed(world: World) -> None:
     lease_id = world.create('a', start='2026-12-01 13:00')
     assert world.settle(lease_id, hours=5).status == 'TERMINATED'
-    assert world.lease(lease_id).status_reason.endswith('not awake before the end of the lease.')
+    reason = world.lease(lease_id).status_reason
+    assert reason.endswith('not become active before the end of the lease.')
     assert world.things.journal == [('end', 'a')]
     check_not_started(world)
 

@@ -104,7 +104,7 @@ def test_what_is_being_taken_out_cannot_join_again_yet(world: World) -> None:
     world.things.answers['end', 'a'] = [AWAY]
     world.remove(lease_id, 'a')
     world.run_until_idle()
-    with pytest.raises(exceptions.ResourceReserved, match='being taken out'):
+    with pytest.raises(exceptions.ResourceReserved, match='being removed'):
         world.join(lease_id, 'a')
     world.run_until_idle(seconds=10)
     assert world.join(lease_id, 'a') == world.reservation(lease_id, 'a').id

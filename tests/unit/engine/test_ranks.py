@@ -160,7 +160,7 @@ def test_what_was_given_up_at_the_end_wakes_nobody(world: RankedWorld, time: Tim
     assert world.things.journal == []
     reasons = [each.status_reason for each in lease.reservations]
     assert all('before the end of the lease' in str(each) for each in reasons)
-    assert 'What it may use was not there.' in str(reasons)
+    assert 'A resource that it may use is missing.' in str(reasons)
     time.now = lease.end_date
     world.run_until_idle()
     assert world.things.journal == [('end', 'server1'), ('end', 'base1')]

@@ -317,7 +317,7 @@ def test_the_same_value_is_no_change(status: str) -> None:
 )
 def test_nothing_changes_after_its_end_has_begun(lease_status: str, status: str) -> None:
     one = lease(reservation(status=status, on_end='stop'), status=lease_status)
-    with pytest.raises(exceptions.InvalidState, match='has begun'):
+    with pytest.raises(exceptions.InvalidState, match='has started'):
         resources.change_reservation(one, 'thing', {'on_end': 'delete'}, NOON)
 
 
@@ -373,7 +373,7 @@ def test_reservation_that_cannot_be_removed_is_refused(
 def test_lease_that_is_to_give_way_keeps_what_it_gives_up() -> None:
     one = lease(reservation('a', 'active'), status='ACTIVE', preemptible=True)
     one = one.with_events(model.new_event('lease', model.PREEMPT, NOON + HOUR, NOON))
-    with pytest.raises(exceptions.InvalidState, match='gives up what it has on 2026-12-01 13:00'):
+    with pytest.raises(exceptions.InvalidState, match='is preempted on 2026-12-01 13:00'):
         resources.remove_reservation(one, 'a', NOON)
 
 

@@ -154,7 +154,7 @@ def lacking(reason: str = MISSING, status: str = 'PENDING') -> model.Lease:
         (lease(reservation(), start=NOON + HOUR), NEW, {'d': DOWN}, BOTH, True, BOTH),
         (lacking(), NEW, {}, REPLACED, False, REPLACED),
         (lacking(), NEW, {'d': DOWN}, BOTH, True, BOTH),
-        (lacking(), {}, {}, None, False, 'All of its hosts are there again.'),
+        (lacking(), {}, {}, None, False, 'All of its hosts are available again.'),
         # What is missing already is not told again.
         (lacking('Host a and others.'), {}, {'a': DOWN}, MISSING, True, None),
     ],

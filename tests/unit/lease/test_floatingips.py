@@ -67,7 +67,7 @@ def test_address_outside_of_all_pools_is_in_its_subnet(address: str, subnet_id: 
         ('203.0.113.255', 'no address of a single host'),
         ('203.0.113.1', 'the gateway of subnet subnet'),
         ('203.0.113.100', 'in the allocation pool 203.0.113.100-203.0.113.199 of subnet subnet'),
-        ('203.0.113.199', 'Take it out of the pool first'),
+        ('203.0.113.199', 'Remove it from the pool first'),
         ('192.0.2.1', r'must be in a subnet of the network \(198.51.100.0/24, 203.0.113.0/24\)'),
     ],
 )

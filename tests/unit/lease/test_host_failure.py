@@ -61,4 +61,4 @@ def test_outage_is_when_many_are_down_at_once(
     # Several nodes of a service fall silent with it.
     names = [f'cn{number}' for number in range(len(services))] * 2
     told = hosts.find_outage(found, names, share)
-    assert told == (down and f'{down} nova-computes of the pools look down at once')
+    assert told == (down and f'{down} nova-computes of the pools are down at the same time')

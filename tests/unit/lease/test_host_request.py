@@ -11,7 +11,7 @@ from tests.unit.lease.samples import host
 
 def test_host_that_is_emptied_for_a_lease_is_not_changed() -> None:
     hosts.check_not_evacuating(host(state=State.EMPTYING))
-    with pytest.raises(exceptions.HostChanging, match='cn1 is being emptied for lease lease1'):
+    with pytest.raises(exceptions.HostChanging, match='cn1 is being drained for lease lease1'):
         hosts.check_not_evacuating(host(emptied_for='lease1'))
 
 
@@ -35,6 +35,6 @@ def test_extra_property_with_a_wrong_name_is_refused(extra, said) -> None:
 def test_reason_for_a_host_that_is_not_disabled_is_refused() -> None:
     hosts.check_disabled_reason('disk', available=False)
     hosts.check_disabled_reason(None, available=True)
-    with pytest.raises(exceptions.BadRequest, match='goes with disabled: true') as caught:
+    with pytest.raises(exceptions.BadRequest, match='only with disabled: true') as caught:
         hosts.check_disabled_reason('disk', available=True)
     assert caught.value.field == 'disabled_reason'

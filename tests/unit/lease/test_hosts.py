@@ -37,25 +37,25 @@ def test_host_is_as_it_is_known_whatever_its_operator_gave_it() -> None:
         ),
         (
             {'available': False, 'state': State.EMPTYING},
-            'The host is being emptied.',
+            'The host is being drained.',
             {'is_isolated', 'is_new', 'is_draining'},
         ),
         (
             {'available': False, 'state': State.EMPTYING, 'disabled_reason': 'moved 1'},
-            'emptied. moved 1',
+            'drained. moved 1',
             {'is_isolated', 'is_new', 'is_draining'},
         ),
         (
             {'state': State.EMPTYING, 'emptied_for': 'lease1', 'open_to_unreserved': False},
-            'being emptied for lease lease1',
+            'being drained for lease lease1',
             {'is_isolated', 'is_enabled', 'is_shared'},
         ),
         (
             {'available': False, 'state': State.RETURNING, 'open_to_unreserved': False},
-            'given back to ordinary servers.',
+            'returned to ordinary servers.',
             {'is_returning', 'is_shared'},
         ),
-        ({'available': False, 'state': State.LEAVING}, 'taken out of its pool.', {'is_leaving'}),
+        ({'available': False, 'state': State.LEAVING}, 'removed from its pool.', {'is_leaving'}),
         ({'available': False, 'open_to_unreserved': True}, None, {'is_enabled', 'is_shared'}),
         (
             {'available': False, 'open_to_unreserved': True, 'disabled_reason': 'disk'},

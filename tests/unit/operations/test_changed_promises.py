@@ -189,21 +189,21 @@ def test_change_is_refused_with_the_reason_and_the_earliest_time(
     # That is when what others have begins.
     longer = ' This lease could be extended until 2026-12-01 16:00 UTC.' in error.message
     assert longer is is_longer
-    never = 'not be enough at any time until the lease ends' in error.message
+    never = 'insufficient at all times until the lease ends' in error.message
     assert never is (later is None and not is_longer)
     if later is None:
         assert error.available_from is None
     else:
-        told = ('here is enough', f'from 2026-12-01 {later} UTC on.')
+        told = ('apacity is sufficient', f'from 2026-12-01 {later} UTC on.')
         if is_longer:
-            told = (f'With its new length it could begin at 2026-12-01 {later} UTC.',)
+            told = (f'With its new length it could start at 2026-12-01 {later} UTC.',)
         assert all(each in error.message for each in told)
         assert error.available_from == dates.serialize(at(f'2026-12-01 {later}'))
 
 
 @pytest.mark.parametrize(
     ('start', 'sentence'),
-    [('14:00', 'There will not be enough at any time: '), ('12:00', 'until the lease ends: ')],
+    [('14:00', 'Capacity is insufficient at all times: '), ('12:00', 'until the lease ends: ')],
 )
 @pytest.mark.parametrize(
     ('values', 'field', 'told'),

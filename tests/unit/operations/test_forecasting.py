@@ -30,7 +30,7 @@ def test_refusal_says_why_and_when_it_would_do(freed: int, later: str | None) ->
     with pytest.raises(exceptions.NotEnough, match='too little VCPU on 1 host') as refused:
         pool_forecast.check_servers(forecast, servers, NOON - HOUR, NOON)
     assert refused.value.available_from == later
-    when = 'It would do from 2099-01-01 12:00 UTC on.'
+    when = 'Capacity is expected from 2099-01-01 12:00 UTC on.'
     assert (when in refused.value.message) == (later is not None)
     if later:
         pool_forecast.check_servers(forecast, servers, NOON, NOON + HOUR)
@@ -86,7 +86,7 @@ def test_smaller_one_passes_a_larger_one_if_that_makes_it_no_later(
     with pytest.raises(exceptions.NotEnough) as refused:
         expected.take(wanted(2), NOON, NOON + HOUR)
     expected.keep(wanted(2), NOON, NOON + HOUR, refused.value.available_from)
-    with pytest.raises(exceptions.NotEnough, match='too little room left for another lease'):
+    with pytest.raises(exceptions.NotEnough, match='too little capacity left for another lease'):
         expected.take(wanted(1), NOON, NOON + 2 * HOUR)
     expected.take(wanted(1), NOON, NOON + HOUR)
 

@@ -343,10 +343,10 @@ def test_request_for_a_host_that_is_being_emptied_has_it_emptied_further(
     assert enrol(hosts, empty=True) == emptied.id
     assert_is_emptied(hosts, emptied)
     for values in ({}, {'shared': True}, {'empty': True, 'pool': 'gpu'}):
-        with pytest.raises(exceptions.HostChanging, match='cn3 is being emptied'):
+        with pytest.raises(exceptions.HostChanging, match='cn3 is being drained'):
             enrol(hosts, **values)
         assert_is_emptied(hosts, emptied)
-    with pytest.raises(exceptions.HostChanging, match='cn3 is being emptied'):
+    with pytest.raises(exceptions.HostChanging, match='cn3 is being drained'):
         enrol(hosts, empty=True, extra={'rack': '7'})
     leave(hosts)
     assert hosts.in_pool() == {'cn1', 'cn2'}
@@ -378,7 +378,7 @@ def test_enrolment_that_another_request_ends_meanwhile_is_not_begun_anew(
         hosts.database.write(db.HOSTS.update, emptied.id, {}, {'state': State.EMPTYING})
 
     monkeypatch.setattr(enrolment, '_check_ready', check)
-    with pytest.raises(exceptions.HostChanging, match='cn3 is being emptied'):
+    with pytest.raises(exceptions.HostChanging, match='cn3 is being drained'):
         enrol(hosts, empty=True)
     assert_is_emptied(hosts, hosts.database.read(db.HOSTS.get, emptied.id))
 

@@ -81,7 +81,7 @@ def test_cell_of_the_table_of_kinds_is_true(types: list[str], kind: str, said: s
 
 @pytest.mark.parametrize('asked', [[], items(ASKED['Capacity'][0])], ids=['nothing', 'capacity'])
 def test_best_effort_says_that_it_is_for_hosts(asked: list[Item]) -> None:
-    with pytest.raises(exceptions.BadRequest, match='must ask for hosts, in one reservation'):
+    with pytest.raises(exceptions.BadRequest, match='must request hosts, in one reservation'):
         draft.choose_kind('best_effort', asked)
 
 
@@ -89,7 +89,7 @@ def test_retry_of_nothing_names_all_that_can_wait() -> None:
     with pytest.raises(exceptions.BadRequest) as caught:
         draft.choose_kind('retry', [])
     assert 'hosts, capacity, floating IPs or networks' in caught.value.message
-    assert 'for servers or volumes that are made for it' in caught.value.message
+    assert 'or servers or volumes that are created for it' in caught.value.message
 
 
 def test_each_kind_that_a_resource_can_have_has_a_test() -> None:

@@ -16,7 +16,7 @@ from tests.support.world import World, user
 FIRST, SECOND, THIRD, ELSEWHERE, UNKNOWN = (f'203.0.113.{number}' for number in range(9, 14))
 OTHER_NETWORK = str(uuid.uuid4())
 NOW, ONE, TWO, THREE = 'now', *(f'2026-12-01 {hour}:00' for hour in (13, 14, 15))
-LATER = 'There is enough for the same duration from 2026-12-01 15:00 UTC on.'
+LATER = 'Capacity is sufficient for the same duration from 2026-12-01 15:00 UTC on.'
 PLACE = 'reservations[0].'
 
 
@@ -50,21 +50,21 @@ def refused(mixed: Mixed, *reservations: dict[str, Any], start: str = ONE) -> An
             [addresses(SECOND)],
             addresses(FIRST, SECOND),
             'required_floatingips',
-            f'{SECOND} is promised to another reservation',
+            f'{SECOND} is allocated to another reservation',
             id='an address',
         ),
         pytest.param(
             [addresses(SECOND), addresses(FIRST)],
             addresses(THIRD, SECOND, FIRST),
             'required_floatingips',
-            f'{FIRST} and {SECOND} are promised to other reservations',
+            f'{FIRST} and {SECOND} are allocated to other reservations',
             id='addresses',
         ),
         pytest.param(
             [segment(100)],
             segment(100),
             'segment_id',
-            'VLAN 100 of physnet1 is promised to another reservation',
+            'VLAN 100 of physnet1 is allocated to another reservation',
             id='a segment',
         ),
     ],
@@ -99,7 +99,7 @@ def test_refusal_names_addresses_that_are_not_set_apart_or_in_another_network(
     if taken:
         mixed.lease(TWO, THREE, [addresses(FIRST)])
     error = refused(mixed, addresses(*required))
-    assert error.message == f'There will not be enough at any time: {told}'
+    assert error.message == f'Capacity is insufficient at all times: {told}'
     assert (type(error), error.field) == (
         exceptions.NotEnough,
         f'{PLACE}required_floatingips',
@@ -155,7 +155,7 @@ def test_number_of_a_segment_of_two_switches_can_be_named_twice(mixed: Mixed) ->
     found = {e.unit['physical_network'] for r in lease.reservations for e in r.allocations}
     assert found == {'physnet1', 'physnet2'}
     error = refused(mixed, segment(100), segment(100), start=TWO)
-    told = 'VLAN 100 of physnet1 and VLAN 100 of physnet2 are promised to other reservations'
+    told = 'VLAN 100 of physnet1 and VLAN 100 of physnet2 are allocated to other reservations'
     assert error.message.startswith(told)
 
 
@@ -170,7 +170,7 @@ def test_refusal_says_that_a_segment_is_disabled(mixed: Mixed, world: World) -> 
     number = mixed.add_segments(102)[0]
     operations.update_network(RequestContext(), number, {'available': False})
     error = refused(mixed, segment(102))
-    told = 'There will not be enough at any time: VLAN 102 of physnet1 is disabled.'
+    told = 'Capacity is insufficient at all times: VLAN 102 of physnet1 is disabled.'
     assert (error.message, error.field) == (told, f'{PLACE}segment_id')
 
 
@@ -183,6 +183,6 @@ def test_change_to_addresses_that_are_taken_names_them(mixed: Mixed, start: str)
     values = {'id': mine.id, 'amount': 2, 'required_floatingips': [FIRST, SECOND]}
     with pytest.raises(exceptions.NotEnough) as caught:
         mixed.change(lease, reservations=[values])
-    assert caught.value.message.startswith(f'{SECOND} is promised to another reservation between')
+    assert caught.value.message.startswith(f'{SECOND} is allocated to another reservation between')
     assert caught.value.field == f'{PLACE}required_floatingips'
     assert caught.value.available_from == '2026-12-01T14:00:00.000000'

@@ -54,13 +54,13 @@ def test_refusal_names_the_part_and_says_what_would_do(
     assert caught.value.field == 'end_date'
     (address,) = (e.id for e in lease.reservations if e.resource_type == FIP)
     begun = lease.start_date < at(ONE)
-    later = '' if begun else f' With its new length it could begin at {FOUR} UTC.'
+    later = '' if begun else f' With its new length it could start at {FOUR} UTC.'
     # Others have it from that moment on.
     assert caught.value.message == (
         f'This lease cannot be extended until {FOUR} UTC: floating IP {ADDRESS} (reservation '
         f'{address}) could not be kept any longer.{later} With partial (--partial on the command '
-        f'line) all else is extended until {FOUR} UTC, and this part ends at {TWO} UTC, as '
-        'before.'
+        f'line) all other reservations are extended until {FOUR} UTC, and this part ends at '
+        f'{TWO} UTC, as before.'
     )
     assert caught.value.available_from == (None if begun else dates.serialize(at(FOUR)))
     assert mixed.world.lease(lease.id) == before
@@ -91,7 +91,9 @@ def test_refusal_says_of_each_part_until_when_it_could_be_extended(
     )
     hosts = f'hosts (reservation {ids[HOST]}) could be kept until 2026-12-01 15:00 UTC'
     whole = 'This lease could be extended until 2026-12-01 14:30 UTC.'
-    partial = 'With partial (--partial on the command line) all else is extended until'
+    partial = (
+        'With partial (--partial on the command line) all other reservations are extended until'
+    )
     error = refused('2026-12-01 14:45')
     assert error.message.startswith(told('2026-12-01 14:45', address) + whole)
     assert error.message.endswith(
@@ -103,7 +105,7 @@ def test_refusal_says_of_each_part_until_when_it_could_be_extended(
     assert error.message.endswith(
         f'{partial} {FOUR} UTC, and these parts end at {TWO} UTC, as before.'
     )
-    assert ('it could begin at' in error.message) is (start == ONE)
+    assert ('it could start at' in error.message) is (start == ONE)
     mixed.change(lease, end_date=FOUR, partial=True)
     assert early(mixed, lease) == {FIP: '14:00', HOST: '14:00'}
 

@@ -28,7 +28,7 @@ def test_youngest_loses_its_room_and_has_it_again_when_there_is_one(hotel: Hotel
     other = book(hotel, 'other')
     assert hotel.status(old, young, other) == ['PENDING', 'WAITING', 'PENDING']
     lease = world.lease(young)
-    assert 'Another lease needs' in lease.status_reason
+    assert 'Another lease preempts' in lease.status_reason
     assert (lease.reservations[0].allocations, lease.reservations[0].amounts) == ((), {})
     world.run_until_idle()
     assert hotel.status(young) == ['WAITING']
@@ -77,7 +77,7 @@ def test_one_that_runs_has_its_notice_and_then_waits(hotel: Hotel, running: str)
     notice = datetime.timedelta(seconds=120)
     assert lease.status == 'ACTIVE'
     assert lease.preempted_at == world.lease(other).start_date == now + notice
-    assert 'Another lease needs what it has' in lease.status_reason
+    assert 'Another lease needs its resources' in lease.status_reason
     with pytest.raises(exceptions.InvalidState):
         world.update(running, end_date='+5h')
     world.run_until_idle()
@@ -212,7 +212,7 @@ def test_what_is_given_up_first_is_in_the_usage_too(hotel: Hotel) -> None:
     world.run_until_idle(hours=4)
     ended = world.lease(lease_id)
     assert ended.status == 'TERMINATED'
-    assert 'Given up for another lease on' in ended.status_reason
+    assert 'Preempted by another lease on' in ended.status_reason
 
 
 def test_end_comes_before_the_notice_is_over(hotel: Hotel, running: str) -> None:
@@ -248,7 +248,7 @@ def test_what_a_plugin_keeps_is_there_when_it_is_granted_again(hotel: Hotel, run
 def test_nothing_else_joins_a_preemptible_lease(hotel: Hotel, running: str) -> None:
     world = hotel.world
     world.plugins['test:suite'] = Suites()
-    with pytest.raises(exceptions.BadRequest, match='cannot be given up'):
+    with pytest.raises(exceptions.BadRequest, match='cannot be preempted'):
         wanted = {'resource_type': 'test:suite', 'min': 1}
         world.operations.creator.add_reservation(user(), running, wanted)
 
@@ -326,7 +326,7 @@ def test_nothing_is_preempted_for_what_the_calendar_does_not_lack(
     """What is made for a lease with hosts may find no room where the calendar has nothing of."""
 
     def refuse(*_: Any) -> None:
-        raise exceptions.NotEnough('There is no room for its servers.', 'reservations')
+        raise exceptions.NotEnough('There is no capacity for its servers.', 'reservations')
 
     lost = book(hotel, 'lost', preemptible=True)
     monkeypatch.setattr(Draft, 'needs_forecast', True)

@@ -82,7 +82,7 @@ def test_a_lease_never_granted_is_over_at_its_end(hotel: Hotel) -> None:
     second = hotel.book('second', end_date='2026-12-01 15:00')
     lease = hotel.world.settle(second, hours=4)
     assert lease.status == 'TERMINATED'
-    assert lease.status_reason == 'There was not enough for it before its end.'
+    assert lease.status_reason == 'Capacity was insufficient until its end.'
     assert hotel.rooms.opened == ['first']
 
 
@@ -95,7 +95,7 @@ def test_the_last_try_that_fails_leaves_it_in_error(hotel: Hotel) -> None:
         assert (lease.status, lease.retries_left) == ('WAITING', left)
     lease = world.settle(second, minutes=10)
     assert lease.status == 'ERROR'
-    assert 'as often as it was tried' in lease.status_reason
+    assert 'Capacity was insufficient in every retry' in lease.status_reason
     assert 'lease.event.retry_lease.error' in world.told()
     world.delete(second)
     assert world.settle(second).status == 'TERMINATED'
@@ -208,7 +208,7 @@ def test_higher_priority_comes_first(hotel: Hotel) -> None:
     world.run_until_idle()
     hotel.poll()
     assert hotel.status(*waiting) == ['WAITING', 'PENDING', 'PENDING', 'WAITING']
-    with pytest.raises(exceptions.InvalidState, match='only one that waits'):
+    with pytest.raises(exceptions.InvalidState, match='priority can be changed only'):
         world.update(waiting[1], priority=0)
     world.update(waiting[0], priority=2)
     assert [each.name for each in world.database.read(leases.read_waiting, waiting)] == [
@@ -266,9 +266,9 @@ def test_the_kind_follows_from_the_resources(hotel: Hotel) -> None:
 def test_nothing_joins_and_nobody_starts_a_lease_that_waits(hotel: Hotel) -> None:
     hotel.book('first', 2)
     second = hotel.book('second', start_policy='manual')
-    with pytest.raises(exceptions.InvalidState, match='waits'):
+    with pytest.raises(exceptions.InvalidState, match='is queued'):
         hotel.world.join(second, 'thing1')
-    with pytest.raises(exceptions.InvalidState, match='waits'):
+    with pytest.raises(exceptions.InvalidState, match='is queued'):
         hotel.world.start(second)
 
 
@@ -363,7 +363,7 @@ def test_what_was_given_up_takes_nothing_more(hotel: Hotel) -> None:
         lambda: world.join(lease, 'thing1'),
         lambda: world.operations.update_reservation(user(), lease, reservation.id, {'min': 2}),
     ):
-        with pytest.raises(exceptions.InvalidState, match='has nothing'):
+        with pytest.raises(exceptions.InvalidState, match='was never granted'):
             change()
     world.update(lease, name='other')
     assert world.settle(lease, hours=3).status == 'TERMINATED'

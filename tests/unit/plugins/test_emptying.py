@@ -100,20 +100,25 @@ def test_servers_of_unknown_age_are_the_last() -> None:
 @pytest.mark.parametrize(
     ('hosts', 'targets', 'spares', 'told'),
     [
-        ([], [target('x', 9)], 0, 'No host can be emptied for it: no shared host would do.'),
+        ([], [target('x', 9)], 0, 'No host can be drained for it: no shared host matches.'),
         (
             [BOUND],
             [target('x', 9)],
             0,
             '0 of 1 shared host can be .* 1 must be. Servers cannot be moved: 1 is suspended.',
         ),
-        ([MANY], [target('x', 1)], 0, 'no room elsewhere for the servers of 1 host.'),
-        ([MANY], [target('x', 2)], 1, 'no room elsewhere for the servers of 1 host.'),
+        ([MANY], [target('x', 1)], 0, 'Other hosts have no capacity for the servers of 1 host.'),
+        ([MANY], [target('x', 2)], 1, 'Other hosts have no capacity for the servers of 1 host.'),
         # It does not move to itself, nor does half of one server.
-        ([LARGE], [target('host2', 9)], 0, 'no room'),
-        ([host(1, server('a', 2))], [target('x', 1), target('y', 1)], 0, 'no room'),
+        ([LARGE], [target('host2', 9)], 0, 'no capacity'),
+        ([host(1, server('a', 2))], [target('x', 1), target('y', 1)], 0, 'no capacity'),
         # What nobody has, as a device.
-        ([host(1, RunningServer(id='a', amounts={'VGPU': 1}))], [target('x', 9)], 0, 'no room'),
+        (
+            [host(1, RunningServer(id='a', amounts={'VGPU': 1}))],
+            [target('x', 9)],
+            0,
+            'no capacity',
+        ),
     ],
 )
 def test_what_cannot_be_emptied_is_told(
@@ -126,7 +131,7 @@ def test_what_cannot_be_emptied_is_told(
 def test_hosts_fit_together_and_not_only_one_by_one() -> None:
     one, two = host(1, server('a', 2)), host(2, server('b', 2))
     with pytest.raises(
-        CannotDrainHosts, match='1 of 2 shared hosts can be emptied for it, and 2 must'
+        CannotDrainHosts, match='1 of 2 shared hosts can be drained for it, and 2 must'
     ):
         server_placement.choose_hosts([one, two], 2, [target('x', 3)])
     # One that has no room is passed by for the next one.
@@ -142,7 +147,7 @@ def test_largest_server_is_placed_first() -> None:
 def test_servers_of_hosts_that_are_being_emptied_find_room_first() -> None:
     one, two = host(1, server('a', 2)), host(2, server('b', 2))
     assert server_placement.choose_hosts([two], 1, [target('x', 4)], moving=[one]) == [two]
-    with pytest.raises(CannotDrainHosts, match='no room'):
+    with pytest.raises(CannotDrainHosts, match='no capacity'):
         server_placement.choose_hosts([two], 1, [target('x', 3)], moving=[one])
 
 

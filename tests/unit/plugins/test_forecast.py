@@ -50,13 +50,13 @@ def test_servers_fit_together_and_not_only_one_by_one() -> None:
 
 
 def test_refused_forecast_says_what_is_missing() -> None:
-    with pytest.raises(NotExpected, match=r'Of 2 hosts 2 would do .* too little VCPU on 2 hosts'):
+    with pytest.raises(NotExpected, match=r'Of 2 hosts 2 match .* too little VCPU on 2 hosts'):
         Forecast(hosts(1, 1)).check(claim('a', 0, 9, 2))
-    with pytest.raises(NotExpected, match='Of 2 hosts 0 would do: the others lack a trait'):
+    with pytest.raises(NotExpected, match='Of 2 hosts 0 match: the others lack a trait'):
         Forecast(hosts(9, 9)).check(claim('a', 0, 9, 1, required=SSD))
     fast = [TargetHost(name='x', free={'VCPU': 9}, traits=SSD), *hosts(1)]
     Forecast(fast).check(claim('a', 0, 9, 9, required=SSD))
-    with pytest.raises(NotExpected, match=r'Of 2 hosts 1 would do .* VCPU on 1 host'):
+    with pytest.raises(NotExpected, match=r'Of 2 hosts 1 matches .* VCPU on 1 host'):
         Forecast(fast).check(claim('a', 0, 9, 9, forbidden=SSD))
 
 
@@ -64,7 +64,7 @@ def test_host_whose_traits_are_not_known_takes_servers_that_do_not_care() -> Non
     forecast = Forecast([TargetHost(name='x', free={'VCPU': 9}, traits=None)])
     forecast.check(claim('a', 0, 9, 9))
     for demand in ({'required': SSD}, {'forbidden': SSD}):
-        with pytest.raises(NotExpected, match='Of 1 host 0 would do'):
+        with pytest.raises(NotExpected, match='Of 1 host 0 match'):
             forecast.check(claim('a', 0, 9, 1, **demand))
 
 
@@ -80,7 +80,7 @@ def test_what_is_freed_at_the_start_counts_and_later_does_not() -> None:
 def test_claims_keep_their_room() -> None:
     forecast = Forecast(hosts(2), claims=[claim('x', 10, 20, 2)])
     assert windows(forecast, 5, 1) == [0, 20]
-    with pytest.raises(NotExpected, match='too little room left for another lease'):
+    with pytest.raises(NotExpected, match='too little capacity left for another lease'):
         forecast.check(claim('a', 6, 11, 1))
     forecast.check(claim('a', 5, 10, 1))
     # One that has no room itself keeps nobody out.

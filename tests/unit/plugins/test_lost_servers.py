@@ -147,7 +147,7 @@ def test_an_image_that_nobody_uploads_any_more_is_made_again(world):
     case.end_once()
     case.time.forward(60 * 180)
     assert case.end_once().repair == 'delete_image'
-    with pytest.raises(exceptions.Transient, match='could not make the image'):
+    with pytest.raises(exceptions.Transient, match='could not create the image'):
         case.end()
     case.end()
     assert asked(case) == ['createImage', 'createImage', 'delete']
@@ -187,7 +187,7 @@ def test_a_server_that_its_host_does_not_start_is_told_then_deleted_at_its_end(
     change(case, status='BUILD', task_state=task)
     case.end_once()
     case.time.forward(60 * 60)
-    assert case.end_once().reason.endswith('for a long time already.')
+    assert case.end_once().reason.endswith('for a long time.')
     case.time.forward(60 * 119)
     told = case.end_once()
     assert (told.repair, 'It counts as lost after 180 minutes' in told.reason) == (None, True)

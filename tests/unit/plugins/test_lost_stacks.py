@@ -42,7 +42,7 @@ def test_what_hangs_is_told_then_repaired(hung):
         case.time.forward(seconds)
     told = look().reason
     assert ' without a change for 5 minutes. It counts as lost after 10' in told
-    assert ('UPDATE_IN_PROGRESS (Heat updates a stack to wake' in told) == ('UPDATE_IN' in told)
+    assert ('UPDATE_IN_PROGRESS (Heat updates a stack to start' in told) == ('UPDATE_IN' in told)
     case.time.forward(300)
     wait = look()
     assert (wait.repair, 'another engine' in wait.reason) == (repair, True)

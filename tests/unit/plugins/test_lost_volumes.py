@@ -80,7 +80,7 @@ def test_a_copy_that_does_not_move_is_told_then_made_again(volumes, on_end):
     assert f'{on_end} {copy["id"]} has been creating without a change' in case.end_once().reason
     case.time.forward(3 * 3600)
     assert case.end_once().repair == 'reset_copy'
-    with pytest.raises(exceptions.Transient, match=f'could not make the {on_end}'):
+    with pytest.raises(exceptions.Transient, match=f'could not create the {on_end}'):
         case.end_once()
     volumes.state.volumes[case.resource_id]['hangs'] = False
     case.end()
@@ -101,7 +101,7 @@ def test_a_backup_that_no_service_has_begun_is_left_and_made_again(volumes):
         case.end_once()
         case.time.forward(6 * 3600)
         assert case.end_once().repair == 'reset_copy'
-    with pytest.raises(exceptions.Transient, match='gone before it was complete'):
+    with pytest.raises(exceptions.Transient, match='deleted before it was complete'):
         case.end_once()
     volumes.state.volumes[case.resource_id]['hangs'] = False
     case.end()
@@ -182,7 +182,7 @@ def test_a_status_that_nobody_knows_is_told_and_left_to_an_administrator(volumes
     case = woken(volumes, status='managing', next=[])
     case.end_once()
     case.time.forward(900)
-    assert case.end_once().reason == 'The volume has been managing for a long time already.'
+    assert case.end_once().reason == 'The volume has been managing for a long time.'
     case.time.forward(6 * 3600)
     command = f'must run: openstack volume set --state error {case.resource_id}'
     with pytest.raises(exceptions.Transient, match=command):
@@ -196,7 +196,7 @@ def test_a_long_limit_is_told_before_its_half(volumes):
     case = woken(volumes, status='uploading', next=[])
     case.end_once()
     case.time.forward(600)
-    assert 'uploading for a long time already' in case.end_once().reason
+    assert 'uploading for a long time' in case.end_once().reason
 
 
 def hang(case, kind, **fields):

@@ -113,7 +113,7 @@ def test_wait_that_takes_long_has_a_reason():
     stored = look().wait().progress
     assert look(later(599), stored).wait('It has been creating').reason is None
     told = look(later(600), stored).wait('It has been creating').reason
-    assert told == 'It has been creating for a long time already.'
+    assert told == 'It has been creating for a long time.'
     assert look(later(600), stored).wait().reason is None
 
 

@@ -136,7 +136,7 @@ def test_request_that_is_repeated_must_find_room_too(small):
 @pytest.mark.parametrize(
     ('server', 'told'),
     [
-        ({'type': 'OS::Nova::Server'}, 'The flavor of a is known only when the stack is made'),
+        ({'type': 'OS::Nova::Server'}, 'The flavor of a is known only when the stack is created'),
         ({'type': 'OS::Nova::Server', 'properties': {'flavor': 'x'}}, 'There is no flavor x'),
         ({'type': 'OS::Nova::Server', 'properties': {'flavor': 'numa'}}, 'NUMA'),
     ],
@@ -162,7 +162,7 @@ def test_a_stack_without_servers_needs_no_room(small):
     [
         ({'hold': 'start'}, 'scheduled', 'reservations[0].hold', 'must be left out'),
         ({}, 'retry', 'kind', 'immediate or scheduled, not retry'),
-        ({}, 'best_effort', 'kind', 'must ask for hosts'),
+        ({}, 'best_effort', 'kind', 'must request hosts'),
     ],
 )
 def test_kinds_that_a_stack_cannot_have(small, values, kind, field, told):

@@ -224,7 +224,7 @@ def test_a_lost_image_is_told_and_made_again_by_another_manager(world, uploaded)
     else:
         change(case, task_state=None, next=[])
     case.plugin = world.plugin()
-    with pytest.raises(exceptions.Transient, match='could not make the image'):
+    with pytest.raises(exceptions.Transient, match='could not create the image'):
         case.end()
     case.end()
     assert lost not in world.state.images

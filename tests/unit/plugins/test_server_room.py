@@ -37,7 +37,9 @@ def common(monkeypatch: pytest.MonkeyPatch) -> pool_capacity.CommonHostCapacity:
 def test_server_of_which_nothing_is_known_is_refused(
     common: pool_capacity.CommonHostCapacity,
 ) -> None:
-    with pytest.raises(exceptions.BadRequest, match='not known what the server takes'):
+    with pytest.raises(
+        exceptions.BadRequest, match='The demand of the server on its host is not known'
+    ):
         common.demand('one', {'resource_id': 'one'}, {})
 
 

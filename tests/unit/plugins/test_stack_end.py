@@ -76,7 +76,7 @@ def test_a_snapshot_that_vanishes(stacks):
     case = woken(stacks, 'snapshot')
     case.end_once()
     stacks.state.stack_snapshots.clear()
-    with pytest.raises(exceptions.Transient, match='gone before it was complete'):
+    with pytest.raises(exceptions.Transient, match='deleted before it was complete'):
         case.end()
     case.end()
     assert len(stacks.state.stack_snapshots) == 1

@@ -23,7 +23,7 @@ def test_a_stack_of_which_heat_wakes_nothing(leased, caplog, servers, told):
     stack = leased.stack(servers=servers)
     leased.run_for(leased.lease_of(stack), 'ACTIVE')
     assert leased.server(stack['members'][-1]) == 'RESERVED'
-    assert ('woken none of its members' in caplog.text) is told
+    assert ('started none of its members' in caplog.text) is told
 
 
 @pytest.mark.parametrize('on_end', ['nothing', 'suspend', 'snapshot'])

@@ -75,7 +75,7 @@ def test_another_stack_of_the_same_name_in_the_lease(templated, values, looks):
     templated.look_around(looks)
     before = templated.lease(lease_id)
     assert not templated.granted(wanted(**values), id=ID)
-    with pytest.raises(exceptions.NameTaken, match='something else'):
+    with pytest.raises(exceptions.NameTaken, match='another specification'):
         templated.joined(lease_id, **values)
     with pytest.raises(exceptions.NameTaken):
         templated.made(wanted(**values), id=ID)
@@ -95,7 +95,7 @@ def test_two_of_one_name_join_at_once(templated, monkeypatch):
         return make(*args)
 
     monkeypatch.setattr(plugin, 'make', slow)
-    with pytest.raises(exceptions.NameTaken, match='something else'):
+    with pytest.raises(exceptions.NameTaken, match='another specification'):
         templated.joined(lease_id)
     assert len(templated.lease(lease_id).live) == 2
     assert len(templated.state.stacks) == 2

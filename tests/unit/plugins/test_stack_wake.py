@@ -232,7 +232,7 @@ def test_a_stack_that_another_user_updated(stacks):
     """It is woken as soon as its own user has updated it."""
     case = reserved(stacks)
     change(case, creds='bob-id')
-    with pytest.raises(exceptions.Transient, match='its own user has to update it once'):
+    with pytest.raises(exceptions.Transient, match='its own user must update it once'):
         case.wake_once()
     change(case, creds='alice-id')
     case.wake()

@@ -99,7 +99,7 @@ def test_the_check_makes_nothing(stacks):
         ({'environment': 'a: ['}, 'environment', 'must be YAML or JSON'),
         ({'environment': '- 1'}, 'environment', 'a mapping'),
         *(
-            ({'environment': each}, 'environment', 'parameter_merge_strategies cannot be kept')
+            ({'environment': each}, 'environment', 'parameter_merge_strategies is not supported')
             for each in (
                 'parameter_merge_strategies: {flavor: merge}',
                 {'parameter_merge_strategies': {'default': 'merge'}},

@@ -63,7 +63,7 @@ def test_a_creation_that_does_not_end_is_told(volumes):
     change(case, status='downloading')
     assert case.wake_once().reason is None
     case.time.forward(600)
-    assert case.wake_once().reason == 'The volume has been downloading for a long time already.'
+    assert case.wake_once().reason == 'The volume has been downloading for a long time.'
 
 
 @pytest.mark.parametrize('status', ['creating', 'downloading'])
@@ -110,11 +110,11 @@ def test_a_creation_that_ends_in_error_is_told_and_begun_again(volumes, fields, 
     assert volumes.wakes(case.resource_id) == 2
 
 
-@pytest.mark.parametrize('reason', ['No backend', 'does not say why'])
+@pytest.mark.parametrize('reason', ['No backend', 'reports no reason'])
 def test_an_error_that_is_not_of_a_reservation(volumes, reason):
     case = reserved(volumes)
     change(case, status='error', mark=False, message='create volume:No backend.')
-    if 'not say' in reason:
+    if 'no reason' in reason:
         volumes.fault('GET', '/messages', 403)
     with pytest.raises(exceptions.Permanent, match=reason):
         case.wake_once()

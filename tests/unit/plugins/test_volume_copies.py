@@ -53,7 +53,7 @@ def test_the_copies_of_others_do_not_count(volumes, on_end):
     ('on_end', 'reason', 'after'),
     [
         ('backup', 'object store is full', ['delete']),
-        ('snapshot', 'does not say why', []),
+        ('snapshot', 'reports no reason', []),
     ],
 )
 def test_a_copy_that_failed_is_told_and_made_again(volumes, on_end, reason, after):
@@ -75,7 +75,7 @@ def test_copy_that_failed_is_told_even_if_it_cannot_be_deleted_then(volumes, sta
         case.end()
     (backup,) = volumes.state.backups.values()
     told = str(caught.value)
-    assert 'could not make the backup of the volume: The object store is full. ' in told
+    assert 'could not create the backup of the volume: The object store is full. ' in told
     assert f'failed backup {backup["id"]} could not be deleted: ' in told
     assert f' {status_code}: ' in told
     # It is deleted when that is possible, and another one is made only then.
@@ -123,7 +123,7 @@ def test_copy_that_a_user_deleted_is_made_again(volumes):
     case = woken(volumes, 'snapshot')
     case.end_once()
     volumes.state.snapshots.clear()
-    with pytest.raises(exceptions.Transient, match='gone'):
+    with pytest.raises(exceptions.Transient, match='deleted before it was complete'):
         case.end_once()
     case.end()
     assert asked(case) == ['snapshot', 'snapshot']

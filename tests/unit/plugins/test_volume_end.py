@@ -231,7 +231,7 @@ def test_the_snapshots_of_the_user_are_not_ours_to_delete(volumes, trusted):
         'project_id': 'demo-id',
     }
     volumes.state.put('snapshots', snapshot, {'what': 'snapshot create', 'id': 's'})
-    with pytest.raises(exceptions.Transient, match='not ours to delete'):
+    with pytest.raises(exceptions.Transient, match='which Climate does not delete'):
         case.end_once()
     assert asked(case) == []
     volumes.state.snapshots.clear()

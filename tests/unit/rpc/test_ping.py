@@ -56,5 +56,5 @@ def test_manager_that_has_answered_is_not_asked_again(ask: Ask) -> None:
 
 def test_manager_that_dies_with_a_call_is_asked_again(ask: Ask) -> None:
     *_, told = ask(None, TIMEOUT)
-    assert 'What was asked may be done all the same' in told
+    assert 'The request may still take effect' in told
     assert len(ask(TIMEOUT, 'answer')) == 2

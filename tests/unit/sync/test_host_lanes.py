@@ -69,7 +69,7 @@ def test_refresh_closes_what_is_open_to_a_reservation_that_is_over(hosts, four, 
     for _ in range(2):
         refresher.refresh()
         assert four.kept() == [0, 2, 3]
-    assert caplog.text.count(f'cn1 was open to reservation {four.over}, which is over') == 1
+    assert caplog.text.count(f'cn1 was open to reservation {four.over}, which has ended') == 1
 
 
 def test_lane_that_is_gone_is_left(hosts, four):

@@ -187,7 +187,7 @@ def test_host_that_placement_does_not_have_is_not_ready(one):
 def test_refresh_takes_the_hold_for_no_server(one, caplog):
     one.sleep()
     HostRefresher(one.hosts.conf, one.database, one.hosts.cloud).refresh()
-    assert 'came by no lease' not in caplog.text
+    assert 'without a lease' not in caplog.text
 
 
 def test_no_request_where_no_pool_has_a_host(one):

@@ -177,7 +177,7 @@ def test_driver_that_raises_anything_holds_up_no_other(sleepers, caplog, monkeyp
     monkeypatch.setattr(sleepers.machines, 'is_on', fail)
     sleepers.poll(2)
     assert (sleepers.state(), sleepers.state(1)) == (FALLING, ASLEEP)
-    assert 'cn1 is falling_asleep, and goes on later: ValueError' in caplog.text
+    assert 'cn1 is falling_asleep; the next poll retries: ValueError' in caplog.text
     assert 'a secret' not in caplog.text
 
 
@@ -188,7 +188,7 @@ def test_host_that_no_driver_can_tell_of_stays_awake(one, caplog, monkeypatch):
     monkeypatch.setattr(one.machines, 'knows', fail)
     one.poll(2)
     assert one.told() == []
-    assert 'cn1 is not put to sleep: ValueError' in caplog.text
+    assert 'cn1 is not powered off: ValueError' in caplog.text
     assert 'a secret' not in caplog.text
 
 

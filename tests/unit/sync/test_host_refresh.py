@@ -42,7 +42,7 @@ def test_lost_mark_is_put_back(hosts, refresher, caplog):
     pools.isolate(hosts.conn, hosts.read().provider_id, False)
     refresher.refresh()
     assert hosts.in_pool() == {'cn1', 'cn2'}
-    assert 'cn1 was not kept from ordinary servers' in caplog.text
+    assert 'cn1 was not isolated from ordinary servers' in caplog.text
 
 
 def test_mark_of_a_host_that_leaves_is_not_put_back(hosts, refresher):

@@ -81,7 +81,7 @@ def test_host_that_placement_has_no_more_is_left_to_its_operator(
     }
     hosts.database.write(db.HOSTS.update, hosts.ids[0], {}, lost)
     (found,) = [each for each in repair() if each.what == 'cn1']
-    assert 'Placement has it no more' in found.wrong
+    assert 'Placement does not have it any more' in found.wrong
     assert found.action is None
 
 
@@ -90,7 +90,7 @@ def test_lanes_that_placement_has_no_more_are_made_anew(hosts, repair):
     for lane_id in host.lane_ids[1:3]:
         PLACEMENT.request(hosts.conn, 'DELETE', f'/resource_providers/{lane_id}')
     (found,) = repair()
-    assert (found.what, found.action, found.done) == ('cn1', 'make them anew', True)
+    assert (found.what, found.action, found.done) == ('cn1', 'recreate them', True)
     assert '2 of its 4 lanes are not in Placement' in found.wrong
     assert hosts.read().lane_ids == host.lane_ids
     rooms = placement.read_host_capacities(hosts.conn, host.provider_id)[host.provider_id]

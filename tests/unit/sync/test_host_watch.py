@@ -105,7 +105,7 @@ def test_answer_without_any_service_says_nothing(hosts, watch, caplog):
     hosts.state.hypervisors.clear()
     watch.watch()
     assert hosts.read().available
-    assert 'Nova names no nova-compute at all' in caplog.text
+    assert 'Nova reports no nova-compute' in caplog.text
 
 
 def test_host_that_nova_has_no_more_has_failed(hosts, watch):
@@ -141,7 +141,7 @@ def test_outage_of_nova_replaces_nothing(hosts, watch, caplog):
     silence(hosts, '2999-01-01T00:00:00.000000', number=1)
     watch.watch()
     assert all(hosts.read(number).available for number in range(3))
-    assert '2 of 3 nova-computes of the pools look down at once' in caplog.text
+    assert '2 of 3 nova-computes of the pools are down at the same time' in caplog.text
     assert watch.registry.get_sample_value('climate_hosts_outage') == 1
     hosts.hypervisor(1).update(state='up')
     watch.watch()

@@ -112,7 +112,8 @@ def test_notification_without_a_free_connection_is_logged(database, hear, monkey
 
     monkeypatch.setattr(database, 'read', fail)
     hear(*DELETED)
-    assert 'was not taken in: no connection left' in caplog.text
+    assert 'Could not process' in caplog.text
+    assert ': no connection left' in caplog.text
 
 
 def test_no_service_takes_the_messages_of_another():

@@ -193,7 +193,7 @@ def test_trouble_with_one_part_is_told_and_the_others_are_compared(
     reserve(world, database)
     stray = nova.add(world.state)
     reconciler.compare()
-    assert 'Looking for missing resources failed' in caplog.text
+    assert 'Could not check for missing resources' in caplog.text
     assert stray['id'] in caplog.text
 
 
@@ -242,7 +242,7 @@ def test_lock_that_a_lease_has_left_is_undone(world, database, reconciler, caplo
         unknown: [],
         theirs: [],
     }
-    assert caplog.text.count(f'Server {left} was still locked, which no lease needs') == 1
+    assert caplog.text.count(f'Unlocked Server {left}, which no lease needs locked') == 1
 
 
 def test_looking_for_locks_costs_no_statement_where_there_are_none(world, database):

@@ -78,7 +78,7 @@ def test_an_empty_connection_is_told(
     assert run(file, 'upgrade') == 1
     assert 'climate-manage: Could not parse' in capsys.readouterr().err
     assert check(file) == 2
-    assert 'That is what [database] connection says.' in ' '.join(words(capsys))
+    assert 'It is set by [database] connection.' in ' '.join(words(capsys))
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_status_of_a_ready_installation(
     assert check(file) == 1
     said = ' '.join(words(capsys))
     assert '=required: cn1. A nova-scheduler without PoolFilter' in said
-    assert 'cannot be seen from here' in said
+    assert 'Climate cannot check whether every nova-scheduler' in said
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_status_says_what_neutron_may_give_to_others(
 ) -> None:
     configure_cloud(file, hosts_cloud)
     assert check(file) == 0
-    assert 'No floating IP is set apart for leases.' in ' '.join(words(capsys))
+    assert 'No floating IP is registered for leases.' in ' '.join(words(capsys))
     database.write(db.insert_floatingips, neutron.PUBLIC, {'203.0.113.20': neutron.SUBNET})
     assert check(file) == 0
     said = ' '.join(words(capsys))
@@ -170,7 +170,7 @@ def test_status_says_which_segments_others_have(
 ) -> None:
     configure_cloud(file, hosts_cloud)
     assert check(file) == 0
-    assert 'No network segment is set apart for leases.' in ' '.join(words(capsys))
+    assert 'No network segment is registered for leases.' in ' '.join(words(capsys))
     segments = [Segment('vlan', 'physnet1', number) for number in (100, 101)]
     segments.append(Segment('vxlan', None, 100))
     for each in segments:
@@ -182,7 +182,7 @@ def test_status_says_which_segments_others_have(
         neutron_networks.add(hosts_cloud.state, description=description, **fields)
     assert check(file) == 1
     said = ' '.join(words(capsys))
-    assert 'VLAN 100 of physnet1 is set apart for leases, but network' in said
+    assert 'VLAN 100 of physnet1 is registered for leases, but network' in said
     assert 'VLAN 101' not in said
 
 

@@ -47,7 +47,7 @@ def test_end_begins_with_its_reservations(status: str, becomes: str) -> None:
 @pytest.mark.parametrize(
     ('params', 'told'),
     [
-        ({'on_end': 'migrate'}, 'The servers on its hosts are moved away.'),
+        ({'on_end': 'migrate'}, 'The servers on its hosts are migrated.'),
         ({'grace': 60}, 'The servers on its hosts are deleted at 2026-12-01 14:01 UTC.'),
         ({'grace': 0}, None),
     ],
@@ -88,7 +88,7 @@ def test_a_lease_that_was_not_active_says_so_for_ever(
 
 def test_begin_of_what_is_over() -> None:
     one, event_ = claimed(lease(reservation(status='deleted'), status='TERMINATED'), model.END)
-    assert HANDLER.begin(one, event_, NOON).skip_reason == 'The lease is over.'
+    assert HANDLER.begin(one, event_, NOON).skip_reason == 'The lease has ended.'
 
 
 def test_begin_of_what_was_started_tells_no_error() -> None:

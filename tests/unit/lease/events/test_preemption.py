@@ -39,7 +39,7 @@ def test_begin_takes_what_the_lease_has_and_cancels_what_would_bring_more() -> N
 def test_begin_is_skipped_when_the_lease_does_not_run() -> None:
     one, event = running('a')
     work = HANDLER.begin(one.moved_to('TERMINATING', None), event, TIME)
-    assert (work.skip_reason, work.reservations) == ('The lease has nothing to give up.', ())
+    assert (work.skip_reason, work.reservations) == ('The lease has nothing to preempt.', ())
 
 
 def test_lease_that_gave_up_all_waits_and_keeps_the_ids_of_its_reservations() -> None:

@@ -83,8 +83,8 @@ def test_grant_of_emptied_hosts_is_told_as_room() -> None:
 @pytest.mark.parametrize(
     ('fields', 'text'),
     [
-        ({'status': 'TIMEDOUT'}, 'waited as long as it may'),
-        ({'status': 'IN_PROGRESS'}, 'Hosts are being emptied'),
+        ({'status': 'TIMEDOUT'}, 'was never granted'),
+        ({'status': 'IN_PROGRESS'}, 'Hosts are being drained'),
         ({'status': 'WAITING', 'retries_left': 2}, None),
         ({'status': 'ACTIVE'}, None),
     ],

@@ -28,10 +28,10 @@ ERROR = 'lease.event.start_lease.error'
         ('PENDING', {}, False, None),
         ('STARTING', {}, False, None),
         ('ERROR', {}, False, None),
-        ('TERMINATING', {}, False, 'The lease is over.'),
-        ('TERMINATED', {}, False, 'The lease is over.'),
-        ('DELETING', {}, False, 'The lease is over.'),
-        ('PENDING', {'deleted_at': NOON}, False, 'The lease is over.'),
+        ('TERMINATING', {}, False, 'The lease has ended.'),
+        ('TERMINATED', {}, False, 'The lease has ended.'),
+        ('DELETING', {}, False, 'The lease has ended.'),
+        ('PENDING', {'deleted_at': NOON}, False, 'The lease has ended.'),
         ('PENDING', {}, True, 'The lease ended before it could be started.'),
     ],
 )
@@ -222,12 +222,12 @@ def _manual(**fields: Any) -> model.Lease:
 @pytest.mark.parametrize(
     ('fields', 'now', 'message'),
     [
-        ({'start_policy': 'auto'}, NOON, 'starts by itself'),
+        ({'start_policy': 'auto'}, NOON, 'starts automatically'),
         ({}, NOON - MINUTE, 'cannot be started before'),
-        ({}, NOON + 2 * HOUR, 'is over'),
-        ({'status': 'TERMINATING'}, NOON, 'is over'),
-        ({'status': 'TERMINATED'}, NOON, 'is over'),
-        ({'status': 'DELETING'}, NOON, 'is over'),
+        ({}, NOON + 2 * HOUR, 'has ended'),
+        ({'status': 'TERMINATING'}, NOON, 'has ended'),
+        ({'status': 'TERMINATED'}, NOON, 'has ended'),
+        ({'status': 'DELETING'}, NOON, 'has ended'),
     ],
 )
 def test_start_is_refused_unless_the_lease_waits_for_its_user(
