@@ -11,7 +11,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar, CalendarWarmup
-from climate_core.calendar.transaction import Index
+from climate_core.calendar.index import Index
 from climate_core.db import calendar as db_calendar
 from climate_core.db import sql
 from tests.support.world import executed
