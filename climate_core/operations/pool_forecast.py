@@ -49,8 +49,6 @@ _CAPACITY_READERS: Final[dict[str, type[PoolCapacity]]] = {
 _SEARCH_AHEAD: Final = datetime.timedelta(days=30)
 #: How long a preempted server is expected to take to leave its host.
 PREEMPTION_TIME: Final = datetime.timedelta(minutes=5)
-#: End actions that free the capacity of a server on its host.
-_FREEING_ACTIONS: Final = frozenset({'delete', 'shelve', 'create_image'})
 
 
 def read_demand(
@@ -128,7 +126,7 @@ def read_releases(database: Database, resource_type: str, pool: PoolCapacity) ->
         )
         for end in database.read(forecast_reads.read_ends, resource_type)
         if end.resource_id in places
-        if end.given_up_at is not None or end.on_end in _FREEING_ACTIONS
+        if end.given_up_at is not None or end.on_end in resource_types.FREEING_END_ACTIONS
     ]
 
 

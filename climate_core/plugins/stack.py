@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from oslo_config import cfg
 from oslo_log import log
 
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.conf import cloud as cloud_conf
@@ -61,7 +62,7 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
     rank_at_end = 100
     options = (
         prebuilt_plugin.on_end_option(
-            stack_end.END_ACTIONS, 'stack', 'A stack that was never started'
+            resource_types.ON_END[resource_types.STACK], 'stack', 'A stack that was never started'
         ),
         prebuilt_plugin.first_poll_option('Heat', 'heat_notifications'),
         cfg.StrOpt(
@@ -76,7 +77,7 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
         *stack_end.RECOVERY_OPTIONS,
     )
     schema = {
-        **prebuilt_plugin.end_action_schema(stack_end.END_ACTIONS),
+        **prebuilt_plugin.end_action_schema(resource_types.ON_END[resource_types.STACK]),
         **stack_templates.STACK_SCHEMA,
     }
     required: ClassVar[Sequence[str]] = ()

@@ -137,7 +137,9 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     description = 'A volume that waits in the status lease-reserved and is created with its lease.'
     options = (
         prebuilt_plugin.on_end_option(
-            volume_end.END_ACTIONS, 'volume', 'A volume whose lease never started'
+            resource_types.ON_END[resource_types.VOLUME],
+            'volume',
+            'A volume whose lease never started',
         ),
         prebuilt_plugin.first_poll_option('Cinder', 'cinder_notifications'),
         cfg.StrOpt(
@@ -153,7 +155,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     )
     schema = {
         **SPEC_SCHEMA,
-        **prebuilt_plugin.end_action_schema(volume_end.END_ACTIONS),
+        **prebuilt_plugin.end_action_schema(resource_types.ON_END[resource_types.VOLUME]),
         **prebuilt_plugin.STACK_ID_SCHEMA,
         **provisioned_plugin.amounts_schema(*resource_types.VOLUME_UNITS),
     }

@@ -329,12 +329,6 @@ def _made(reservation: 'Reservation') -> dict[str, str]:
     return dict((reservation.progress or {}).get(_MADE, {}))
 
 
-_CHOICES = [
-    ('delete', 'Delete it, also while it is associated or has port forwardings.'),
-    ('nothing', 'Leave it as it is.'),
-]
-
-
 class _FloatingIpCalls:
     """The calls to Neutron, see :class:`climate_core.plugins.prebuilt_plugin.ResourceCalls`."""
 
@@ -352,9 +346,15 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
     title = 'Floating IP of its owner'
     service = 'neutron'
     description = 'A floating IP that you have, which is deleted at the end of its lease.'
-    options = (prebuilt_plugin.on_end_option(_CHOICES, 'floating IP of its owner'),)
+    options = (
+        prebuilt_plugin.on_end_option(
+            resource_types.ON_END[resource_types.HELD_FLOATING_IP], 'floating IP of its owner'
+        ),
+    )
     schema: ClassVar[Mapping[str, Any]] = {
-        **prebuilt_plugin.end_action_schema(_CHOICES),
+        **prebuilt_plugin.end_action_schema(
+            resource_types.ON_END[resource_types.HELD_FLOATING_IP]
+        ),
         **prebuilt_plugin.STACK_ID_SCHEMA,
     }
     # Servers and stacks use addresses: addresses are created before them, and deleted after them.
