@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar, cast
 
-import fasteners
 import sqlalchemy as sa
 from oslo_config import cfg
 from oslo_db import api as db_api
@@ -168,7 +167,7 @@ class Database:
         options = _options(conf)
         self._url = sa.make_url(options['connection'])
         is_sqlite = self._url.get_backend_name() == 'sqlite'
-        self._sqlite_turns = fasteners.ReaderWriterLock() if is_sqlite else None
+        self._write_lock = threading.RLock() if is_sqlite else contextlib.nullcontext()
         self._facade.configure(sqlite_fk=True, thread_checkin=False, **options)
         self._ready = False
         self._preparing = threading.Lock()
@@ -201,9 +200,7 @@ class Database:
     def writer(self) -> Iterator[orm.Session]:
         """Open a session that is committed at the end, or rolled back by an exception."""
         _ = self.engine
-        turns = self._sqlite_turns
-        turn = turns.write_lock() if turns is not None else contextlib.nullcontext()
-        with turn, self._facade.writer.using(_Scope()) as session:
+        with self._write_lock, self._facade.writer.using(_Scope()) as session:
             self._set_info(session)
             session.connection(execution_options={'climate_writes': True})
             yield session
