@@ -61,7 +61,7 @@ def create_lane(
             row = errors.read_response(response, PLACEMENT.name)
             lane, generation = placement.read_provider(row), row['generation']
     if lane is None or lane.root_id != root.id:
-        raise errors.Refused(
+        raise errors.Forbidden(
             f'The resource provider {name} does not belong to {root.name}. Delete it and restart '
             'the nova-compute of its host.'
         )

@@ -104,7 +104,7 @@ def list_floatingip_ids(conn: Connection) -> Iterator[str]:
 
 
 def check_all_floatingips_visible(conn: Connection) -> None:
-    """Raise Refused if these rights do not see the floating IPs of every project."""
+    """Raise Forbidden if these rights do not see the floating IPs of every project."""
     neutron.check_all_visible(conn, 'floating IPs')
 
 
@@ -238,6 +238,6 @@ def list_segment_ranges(conn: Connection) -> list[dict[str, Any]]:
     them.
     """
     path = '/network-segment-ranges'
-    with contextlib.suppress(errors.Gone, errors.Refused):
+    with contextlib.suppress(errors.Gone, errors.Forbidden):
         return list(NEUTRON.pages(conn, path, 'network_segment_ranges', {}))
     return []

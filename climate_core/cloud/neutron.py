@@ -109,7 +109,7 @@ def read_changed_at(conn: Connection, noun: str, one: str) -> datetime.datetime 
 
 
 def check_all_visible(conn: Connection, plural: str) -> None:
-    """Raise Refused if these rights do not see the resources of every project.
+    """Raise Forbidden if these rights do not see the resources of every project.
 
     A list of resources does not show that: Neutron reduces it to the own project for other users.
     No other request of a service shows it either, so this checks the roles.
@@ -120,7 +120,7 @@ def check_all_visible(conn: Connection, plural: str) -> None:
         access = cast('BaseIdentityPlugin', conn.session.auth).get_access(conn.session)
     roles: list[str] = access.role_names  # type: ignore[assignment]
     if not {'admin', 'service'} & {*roles}:
-        raise errors.Refused(f'Climate does not see the {plural} of every project.')
+        raise errors.Forbidden(f'Climate does not see the {plural} of every project.')
 
 
 def check_network(conn: Connection, network_id: str, allows_external: bool = False) -> None:

@@ -171,7 +171,7 @@ def detach(conn: Connection, server_id: str, volume_id: str) -> None:
 
 
 def check_all_visible(conn: Connection) -> None:
-    """Raise Refused if these rights do not see the servers of every project."""
+    """Raise Forbidden if these rights do not see the servers of every project."""
     NOVA.read(conn, '/servers', 'servers', {'all_tenants': 1, 'limit': 1})
 
 

@@ -195,7 +195,7 @@ class Service:
         """
         try:
             listed = self.read(conn, '/os-availability-zone', 'availabilityZoneInfo')
-        except (errors.Refused, errors.Gone):
+        except (errors.Forbidden, errors.Gone):
             return
         zones = {zone_row['zoneName']: zone_row['zoneState']['available'] for zone_row in listed}
         if zone in zones and (zones[zone] or not is_available):

@@ -209,7 +209,7 @@ def read_last_event_id(conn: Connection, stack: Stack) -> str | None:
 
 
 def check_all_visible(conn: Connection) -> None:
-    """Raise Refused if these rights do not see the stacks of every project.
+    """Raise Forbidden if these rights do not see the stacks of every project.
 
     A list of stacks does not show that: Heat reduces it to the own project for other users. So
     this requests a list that only administrators get.

@@ -191,7 +191,7 @@ def has_snapshots(conn: Connection, volume_id: str, all_projects: bool) -> bool:
 
 
 def check_all_visible(conn: Connection) -> None:
-    """Raise Refused if these rights do not see the volumes of every project.
+    """Raise Forbidden if these rights do not see the volumes of every project.
 
     A list of volumes does not show that: Cinder reduces it to the own project for other users. So
     this requests a list that only administrators get.
@@ -206,7 +206,7 @@ def find_hidden(conn: Connection) -> str | None:
     answers 404, as for a deleted volume, if ``volume:get`` does not accept them
     (cinder/volume/api.py ``API.get``).
 
-    :raises climate_core.cloud.errors.Refused: these rights are not those of an administrator
+    :raises climate_core.cloud.errors.Forbidden: these rights are not those of an administrator
     """
     check_all_visible(conn)
 

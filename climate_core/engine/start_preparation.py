@@ -175,7 +175,7 @@ class StartPreparation(Worker):
         left = owner.starts_at - self._monotonic()
         try:
             was_asked = self._cloud.prepare(trust_id, max(0.0, left) + self._seconds)
-        except errors.TrustRefused as exc:
+        except errors.TrustRejected as exc:
             self._look_at_trouble_again()
             self._tell(trust_id, str(exc))
             return True

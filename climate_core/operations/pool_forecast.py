@@ -140,7 +140,7 @@ def check_draft(
 ) -> None:
     """Reject a draft that needs a forecast if the pool will have no capacity for its resources.
 
-    :raises climate_core.exceptions.NotEnough: see :func:`check_servers`
+    :raises climate_core.exceptions.InsufficientCapacity: see :func:`check_servers`
     :raises climate_core.exceptions.ClimateError: see :func:`read_server_demands`
     """
     start, end = max(draft.lease.start_date, draft.now), draft.lease.end_date
@@ -230,7 +230,8 @@ def check_servers(
 ) -> None:
     """Check that the pool will have capacity for servers from start to end.
 
-    :raises climate_core.exceptions.NotEnough: it will not; with the reason, and with the earliest
+    :raises climate_core.exceptions.InsufficientCapacity: it will not; with the reason, and with
+        the earliest
         possible start if the search found one
     """
     first, last = dates.to_microseconds(start), dates.to_microseconds(end)
@@ -242,9 +243,9 @@ def check_servers(
         later = next((dates.from_microseconds(each) for each, _ in windows), None)
         message = f'{field}: {exc}'
         if later is None:
-            raise exceptions.NotEnough(message, field) from exc
+            raise exceptions.InsufficientCapacity(message, field) from exc
         message += f' Capacity is expected from {dates.sentence(later)} on.'
-        raise exceptions.NotEnough(message, field, dates.serialize(later)) from exc
+        raise exceptions.InsufficientCapacity(message, field, dates.serialize(later)) from exc
 
 
 def find_server_windows(
@@ -302,7 +303,7 @@ class PoolForecast:
         """Take capacity for the resources to be created for a lease from the forecast.
 
         :param field: the field of the request
-        :raises climate_core.exceptions.NotEnough: there will be no sufficient capacity
+        :raises climate_core.exceptions.InsufficientCapacity: there will be no sufficient capacity
         :raises climate_core.exceptions.BadRequest: the demand of a template is not known
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
@@ -338,7 +339,7 @@ class PoolForecast:
             begin = dates.parse(later, start)
             try:
                 self.take(reservations, begin, begin + (end - start))
-            except exceptions.NotEnough as exc:
+            except exceptions.InsufficientCapacity as exc:
                 later = exc.available_from
             else:
                 return

@@ -163,7 +163,7 @@ class OwnerTrusts:
             with errors.for_user():
                 try:
                     self._trusts.roles(trust_id)
-                except errors.TrustRefused:
+                except errors.TrustRejected:
                     self._database.write(db.retire, [trust_id])
                     continue
             return trust_id

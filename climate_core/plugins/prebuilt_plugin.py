@@ -155,7 +155,7 @@ LOG = log.getLogger(__name__)
 #: Maximum number of reservations that are read one by one; more are listed.
 _MAX_SINGLE_READS = 10
 #: The name of an option, see :func:`first_poll_option`.
-_FIRST_POLL_OPTION = 'first_look_seconds'
+_FIRST_POLL_OPTION = 'first_poll_seconds'
 
 
 def on_end_option(
@@ -228,7 +228,7 @@ class ResourceCalls(Protocol):
         """Return the ids of the resources of all projects."""
 
     def check_all_visible(self, conn: Any, /) -> None:
-        """Raise Refused if these rights do not see the resources of every project."""
+        """Raise Forbidden if these rights do not see the resources of every project."""
 
 
 class PrebuiltPlugin(LeaseManaged):
@@ -378,7 +378,7 @@ class PrebuiltPlugin(LeaseManaged):
         Every step passes here before it changes something. The rights do not limit it: those of
         the service, and of an owner who is an administrator, reach all projects.
 
-        :raises climate_core.cloud.errors.Refused: its service does not show the project to these
+        :raises climate_core.cloud.errors.Forbidden: its service does not show the project to these
             rights, which may reach other projects
         """
         project_id = self.calls.read_project(found)
@@ -387,7 +387,7 @@ class PrebuiltPlugin(LeaseManaged):
             return None
         named = f'The {self.title.lower()} {reservation.resource_id}'
         if project_id is None:
-            raise errors.Refused(f'{named} does not show its project to the service.')
+            raise errors.Forbidden(f'{named} does not show its project to the service.')
         LOG.error(
             '%s belongs to another project (%s) than its lease %s (%s), which leaves it as it is',
             named,
@@ -433,7 +433,7 @@ class PrebuiltPlugin(LeaseManaged):
 
         :raises climate_core.exceptions.Transient: it holds capacity as long as it exists, so each
             failure is retried
-        :raises climate_core.cloud.errors.Refused: the service cannot tell that it is gone
+        :raises climate_core.cloud.errors.Forbidden: the service cannot tell that it is gone
         """
         conn, now = step_context.connect_at_end(self.cloud, lease), self.now()
         options = self.conf[self.resource_type]

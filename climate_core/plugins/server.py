@@ -119,7 +119,7 @@ class ServerPlugin(
     )
     gone = 'The server was deleted'
     prefix = 'image_prefix'
-    rejections = (errors.Rejected, errors.Refused)
+    rejections = (errors.Rejected, errors.Forbidden)
 
     def _claim(
         self,

@@ -132,7 +132,7 @@ def _offload(context: EndContext, server: Server) -> PollAgain | None:
             'shelveOffload',
             lambda: servers.act(context.service, server['id'], 'shelveOffload'),
         )
-    except errors.Refused as exc:
+    except errors.Forbidden as exc:
         LOG.info('Server %s stays on its host until Nova offloads it: %s', server['id'], exc)
         return None
 
@@ -229,7 +229,7 @@ def take_end_step(context: EndContext, server: Server) -> PollAgain | None:
     if server.get('locked'):
         try:
             return _action('unlock')(context, server)
-        except errors.Refused as exc:
+        except errors.Forbidden as exc:
             # The owner's lock is undone, that of an administrator is respected.
             raise exceptions.Transient('The server was locked by an administrator.') from exc
     return chosen(context, server)

@@ -316,7 +316,7 @@ def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
         stack_end.request_action(what, context, stack)
     except errors.Busy:
         return context.note(None).put_off(stack_end.describe_progress(stack))
-    except errors.Refused:
+    except errors.Forbidden:
         raise
     except exceptions.Permanent as exc:
         # Heat found an error, perhaps because a service did not answer: it may be repaired.

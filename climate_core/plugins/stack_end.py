@@ -135,7 +135,7 @@ def ask_to_delete(context: StepContext, stack: 'Stack') -> None:
     """
     try:
         stacks.delete(context.conn, stack)
-    except (errors.Refused, errors.Broken) as exc:
+    except (errors.Forbidden, errors.Broken) as exc:
         if context.as_service:
             raise
         LOG.info('Deleting stack %s with the rights of the service: %s', stack.id, exc)

@@ -382,7 +382,7 @@ class _OperatorStep(RepairStep):
     why: str = dataclasses.field(kw_only=True)
 
     def make(self, context: StepContext) -> None:  # noqa: ARG002
-        raise errors.Refused(self.why)
+        raise errors.Forbidden(self.why)
 
 
 def wait_or_repair(
@@ -415,7 +415,7 @@ def wait_or_repair(
         repair.make(context)
     except errors.Busy:
         return dataclasses.replace(later, reason=f'{since}.') if tell else later
-    except (errors.Refused, errors.Gone) as exc:
+    except (errors.Forbidden, errors.Gone) as exc:
         # A service without the right to see a resource gets 404 for it.
         why = (
             f'{since} and is lost. The service may not repair it ({exc}): an administrator must '

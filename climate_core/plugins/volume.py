@@ -180,7 +180,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     gone = 'The volume was deleted'
     prefix = 'backup_prefix'
     # Not a 400, with which Cinder answers if only the state does not allow it now.
-    rejections = (errors.Refused,)
+    rejections = (errors.Forbidden,)
 
     def _claim(
         self,

@@ -277,7 +277,7 @@ def unshelve(
                     continue
                 servers.act(conn, server_id, 'unshelve')
                 tries += 1
-        except (errors.Gone, errors.Refused):
+        except (errors.Gone, errors.Forbidden):
             # A migration holds a slot, too, by an id of its own.
             continue
         except errors.Busy:

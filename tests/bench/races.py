@@ -82,7 +82,7 @@ def manage(url: str, number: int, creates: int, of: str, units: int) -> collecti
         proposed = own.propose(wanted, begin, end, start) or frozenset()
         try:
             database.write(_create, own, wanted, begin, end, proposed)
-        except exceptions.NotEnough:
+        except exceptions.InsufficientCapacity:
             found['refused'] += 1
             continue
         found['granted'] += 1

@@ -142,7 +142,7 @@ class Trusts:
         if self.trouble:
             raise self.trouble.pop(0)
         if trust_id not in self.present:
-            raise errors.TrustRefused('The trust is no more.')
+            raise errors.TrustRejected('The trust is no more.')
         return self.delegated[trust_id]
 
     def delete(self, trust_id: str) -> None:

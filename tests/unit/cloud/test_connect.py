@@ -46,7 +46,7 @@ def test_a_lost_trust_or_a_disabled_owner_is_for_ever(world, disabled):
         world.state.users['alice-id']['enabled'] = False
     else:
         world.trusts.delete(case.lease.trust_id)
-    with pytest.raises(errors.TrustRefused, match='Trustor is disabled' if disabled else ''):
+    with pytest.raises(errors.TrustRejected, match='Trustor is disabled' if disabled else ''):
         world.cloud.owner(case.lease.trust_id)
 
 
@@ -147,7 +147,7 @@ def test_refused_trust_is_told_each_time(world):
     assert told == []
     other = world.trust()
     world.trusts.delete(other)
-    with pytest.raises(errors.TrustRefused):
+    with pytest.raises(errors.TrustRejected):
         world.cloud.owner(other)
     assert told == [other]
     world.state.users['climate-id']['password'] = 'changed'
@@ -193,7 +193,7 @@ def test_trust_that_is_not_prepared_is_refused_as_at_the_start(world):
     world.cloud.on_trust_refused = told.append
     trust_id = world.trust()
     world.trusts.delete(trust_id)
-    with pytest.raises(errors.TrustRefused):
+    with pytest.raises(errors.TrustRejected):
         world.cloud.prepare(trust_id, 60.0)
     assert told == [trust_id]
 

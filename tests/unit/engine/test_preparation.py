@@ -22,7 +22,7 @@ from climate_core.lease.events.start import START_WARNING
 from tests.support.world import TYPE, World, user
 
 WINDOW, IDLE = 60.0, 600.0
-GONE = errors.TrustRefused('The trust is no more.')
+GONE = errors.TrustRejected('The trust is no more.')
 
 
 class Asked:
