@@ -121,7 +121,7 @@ class ReservingLimit:
             return
         with self._changed:
             if not self._changed.wait_for(
-                lambda: self._has_room(types, context.project_id), TURN_SECONDS
+                lambda: self._has_free_slot(types, context.project_id), TURN_SECONDS
             ):
                 raise exceptions.ServiceBusy(
                     'Too many requests are waiting for Nova, Cinder or Heat. '
@@ -148,7 +148,7 @@ class ReservingLimit:
         is_local = types <= self._local_types and values.get('kind') != _DRAINING_KIND
         return () if is_local else types
 
-    def _has_room(self, types: Collection[str], project_id: str | None) -> bool:
+    def _has_free_slot(self, types: Collection[str], project_id: str | None) -> bool:
         most = self._most or 0
         of_type, of_project = most - most // 4, most - most // 2
         return (

@@ -185,15 +185,15 @@ class FastStarts(BatchRunner[model.ResourceKey, DueEvent | None]):
         plugin = self._plugins.get(reservation.resource_type)
         if not isinstance(plugin, FastStarting) or not self._bulkhead.enter(event.id, plugin):
             return None
-        if not self._is_awake(plugin, claimed, reservation):
+        if not self._is_started(plugin, claimed, reservation):
             return None
         return FinishedStart(lease, event, {reservation.id: transitions.DONE})
 
-    def _is_awake(
+    def _is_started(
         self, plugin: FastStarting, lease: model.Lease, reservation: model.Reservation
     ) -> bool:
         try:
-            return plugin.is_awake(lease, reservation)
+            return plugin.is_started(lease, reservation)
         except (errors.Gone, *EXPECTED_ERRORS) as exc:
             LOG.info('Could not poll %s early; the start polls it again: %s', reservation.id, exc)
         except Exception:

@@ -186,9 +186,9 @@ class PluginCaller:
             return dataclasses.replace(
                 outcome, preempts_others=self._actions.preempt_servers(lease)
             )
-        except EXPECTED_ERRORS as trouble:
-            LOG.warning('Could not check whether lease %s preempts others: %s', lease.id, trouble)
-            return decide_retry(trouble, event, lease, now, self._backoff)
+        except EXPECTED_ERRORS as exc:
+            LOG.warning('Could not check whether lease %s preempts others: %s', lease.id, exc)
+            return decide_retry(exc, event, lease, now, self._backoff)
         except _DATABASE_ERRORS:
             raise
         except Exception:

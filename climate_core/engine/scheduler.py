@@ -141,7 +141,7 @@ class Scheduler(Worker):
             now = self._clock.now()
             self._begin(now)
         # The end of an event wakes it.
-        return self._seconds_to_sleep(now) if self._may_query() else None
+        return self._seconds_until_due(now) if self._may_query() else None
 
     def _wake(self) -> None:
         super().nudge()
@@ -156,7 +156,7 @@ class Scheduler(Worker):
         at = 0.0 if self._must_query or has_more else self._query_at
         return max(at, self._no_query_before) if self._waiting else at
 
-    def _seconds_to_sleep(self, begun_at: datetime.datetime) -> float:
+    def _seconds_until_due(self, begun_at: datetime.datetime) -> float:
         """Return the seconds until the next query, or until an early poll may start.
 
         :param begun_at: when due events were started; the rest of them waits for a place, or for
@@ -351,7 +351,7 @@ class Wakeups:
         for worker in workers:
             worker.nudge()
         if self._preparation is not None:
-            self._preparation.look_again()
+            self._preparation.reread_starts()
 
     def notify_managers(self) -> None:
         """Send a hint to the other managers."""

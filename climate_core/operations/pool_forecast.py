@@ -231,8 +231,7 @@ def check_servers(
     """Check that the pool will have capacity for servers from start to end.
 
     :raises climate_core.exceptions.InsufficientCapacity: it will not; with the reason, and with
-        the earliest
-        possible start if the search found one
+        the earliest possible start if the search found one
     """
     first, last = dates.to_microseconds(start), dates.to_microseconds(end)
     try:

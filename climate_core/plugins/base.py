@@ -337,7 +337,7 @@ class FastStarting(ResourcePlugin):
     """A type whose start can be confirmed with one read."""
 
     @abc.abstractmethod
-    def is_awake(self, lease: 'Lease', reservation: 'Reservation') -> bool:
+    def is_started(self, lease: 'Lease', reservation: 'Reservation') -> bool:
         """Return whether :meth:`start` would find nothing left to do; read only.
 
         It is called when that is likely, before a manager has claimed the start. If it returns
@@ -352,7 +352,7 @@ class CalendarBacked(ResourcePlugin):
     unit_kind: ClassVar[str]
 
     @abc.abstractmethod
-    def wanted(self, reservation: 'Reservation') -> 'Demand':
+    def read_demand(self, reservation: 'Reservation') -> 'Demand':
         """Return what the calendar has to allocate to a reservation. Pure.
 
         :raises climate_core.exceptions.BadRequest: it was changed to something without meaning
@@ -472,7 +472,7 @@ class LeaseManaged(ResourcePlugin):
         """Yield the ids of all resources that wait to be started, with service rights."""
         return ()
 
-    def list_made(self) -> Iterable[ProvisionedResource]:
+    def list_created(self) -> Iterable[ProvisionedResource]:
         """Yield what was created for reservations of leases, with the service's own rights."""
         return ()
 

@@ -88,7 +88,7 @@ class CalendarPlugin(CalendarBacked):
         usual = self._params(values)
         return {name: usual.get(name) for name in values}
 
-    def wanted(self, reservation: 'Reservation') -> Demand:
+    def read_demand(self, reservation: 'Reservation') -> Demand:
         return dataclasses.replace(
             self._demand(reservation.params),
             reservation_id=reservation.id,

@@ -460,7 +460,7 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         :param command: for an operator, if the service may not delete it
         """
         told = 'it is deleted and recreated.'
-        repair = RepairStep('make_again', told, command, asked=_RECREATE)
+        repair = RepairStep('make_again', told, command, request_name=_RECREATE)
         waited = wait_or_repair(context, doing, 60 * minutes, repair)
         if waited.repair is None:
             return waited

@@ -252,7 +252,7 @@ class ServerPlugin(
             raise exceptions.Permanent(f'The server is in ERROR: {why}')
         return None
 
-    def is_awake(self, lease: 'Lease', reservation: 'Reservation') -> bool:
+    def is_started(self, lease: 'Lease', reservation: 'Reservation') -> bool:
         kept = Progress.load(reservation.progress, START, self.now())
         if kept.asked != _WAKE_UP or lease.preemptible:
             return False

@@ -125,7 +125,7 @@ class _ServerRepair(RepairStep):
 
     requests: Sequence[tuple[str, Any]] = dataclasses.field(kw_only=True)
 
-    def make(self, context: StepContext) -> None:
+    def run(self, context: StepContext) -> None:
         for action, argument in self.requests:
             if action == 'delete':
                 servers.delete(context.conn, context.resource_id)
@@ -178,7 +178,7 @@ def wait_for_task(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
             'its state was reset, and its end continues.',
             f'openstack server set --state active {server_id}',
             # An image whose task was reset is polled further; other actions are requested again.
-            asked=None if context.progress.asked == IMAGE_REQUEST else RESET_REQUEST,
+            request_name=None if context.progress.asked == IMAGE_REQUEST else RESET_REQUEST,
             requests=[('os-resetState', {'state': 'active'})],
         )
     return wait_or_repair(context, doing, 60 * minutes, repair)
@@ -197,7 +197,7 @@ def wait_at_start(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
         'give_up_start',
         f'{_why_unbuilt(server)}, so its state was reset to error.',
         f'openstack server set --state error {context.resource_id}',
-        asked=ABANDONED_START,
+        request_name=ABANDONED_START,
         requests=[_RESET_TO_ERROR],
     )
     seconds = 60 * _task_minutes(context.options, server)

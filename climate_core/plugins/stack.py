@@ -161,10 +161,12 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
             return stack_end.wait_for_action(context, stack, 'delete')
         if stack.in_progress:
             # Not recorded as the update that starts the stack, which is requested at the start.
-            return stack_end.wait_for_action(context, stack, stack_end.WAKE, asked=stack_end.FILL)
+            return stack_end.wait_for_action(
+                context, stack, stack_end.WAKE, request_name=stack_end.FILL
+            )
         if _went_wrong(stack):
             raise exceptions.Permanent(f'Heat could not create the stack: {stack.reason}')
-        if stack_templates.FILLED in stack.tags and not _has_asleep(context.conn, stack):
+        if stack_templates.FILLED in stack.tags and not _has_reserved_members(context.conn, stack):
             raise exceptions.Permanent(
                 'The template has no server and no volume that could be reserved. With hold start '
                 'it is created at the start.'
@@ -238,13 +240,13 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
         context = context.observe(*stack_end.observe_stack(context, stack))
         if stack.status == 'DELETE_IN_PROGRESS':
             return stack_end.wait_for_action(context, stack, 'delete')
-        if stack.status == 'UPDATE_COMPLETE' and _was_taken(stack_end.WAKE, context, stack):
+        if stack.status == 'UPDATE_COMPLETE' and _was_accepted(stack_end.WAKE, context, stack):
             return None
         update = stack_end.FILL if stack_templates.is_unfilled(stack) else stack_end.WAKE
         what = _BEFORE.get(stack.status, update)
         if stack.in_progress:
             return stack_end.wait_for_action(context, stack, what)
-        return _ask(what, context, stack)
+        return _request_update(what, context, stack)
 
     def _end(self, context: EndContext, stack: 'Stack') -> PollAgain | None:
         return stack_end.take_end_step(context, stack)
@@ -281,7 +283,7 @@ def _check(context: 'RequestContext', user: 'connections.Connection', stack: 'St
             f'The stack {name} was created by {stack.owner}, and Heat lets no other user start it '
             f'with a lease: it must be reserved by {stack.owner}.'
         )
-    if not _has_asleep(user, stack):
+    if not _has_reserved_members(user, stack):
         raise exceptions.Permanent(
             f'The stack {name} has no server that is RESERVED and no volume that is '
             'lease-reserved. Create it in an environment with climate_lease_id, or with the hint '
@@ -294,7 +296,7 @@ def _intention(what: str, stack: 'Stack | None' = None) -> str:
     return f'{what} of a stack of {stack.updated if stack else ""}'
 
 
-def _was_taken(what: str, context: StepContext, stack: 'Stack') -> bool:
+def _was_accepted(what: str, context: StepContext, stack: 'Stack') -> bool:
     """Return whether Heat accepted the last request.
 
     If its answer was lost, or the manager died, an action that began since then shows it.
@@ -304,10 +306,10 @@ def _was_taken(what: str, context: StepContext, stack: 'Stack') -> bool:
     return lost or last == what
 
 
-def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
+def _request_update(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
     """Request an update or an action from Heat, which also follow a failed one."""
-    taken = _was_taken(what, context, stack) or _was_taken(stack_end.FILL, context, stack)
-    if taken and _went_wrong(stack):
+    accepted = _was_accepted(what, context, stack) or _was_accepted(stack_end.FILL, context, stack)
+    if accepted and _went_wrong(stack):
         raise context.failure(f'The stack could not be started: {stack.reason}')
     intention = _intention(what, stack)
     if context.progress.asked != intention:
@@ -329,6 +331,6 @@ def _went_wrong(stack: 'Stack') -> bool:
     return stack.status.endswith('_FAILED') or stack.status.startswith('ROLLBACK_')
 
 
-def _has_asleep(conn: 'connections.Connection', stack: 'Stack') -> bool:
+def _has_reserved_members(conn: 'connections.Connection', stack: 'Stack') -> bool:
     waiting = prebuilt_plugin.list_reserved_members(conn, all_projects=False)
     return not waiting.isdisjoint(stacks.list_physical_ids(conn, stack))

@@ -165,7 +165,7 @@ class _StackRepair(RepairStep):
     stack: 'Stack' = dataclasses.field(kw_only=True)
     action: str = dataclasses.field(kw_only=True)
 
-    def make(self, context: StepContext) -> None:
+    def run(self, context: StepContext) -> None:
         request_action(self.action, context, self.stack)
 
 
@@ -268,22 +268,22 @@ def wait_for_action(
     context: StepContext,
     stack: 'Stack',
     action: str,
-    asked: str | None = None,
+    request_name: str | None = None,
     snapshot: 'Snapshot | None' = None,
 ) -> PollAgain:
     """Wait for an action of Heat on a stack; request an action when it is lost.
 
-    :param asked: the name under which the request is recorded, if not that of the action
+    :param request_name: the name under which the request is recorded, if not that of the action
     :param snapshot: one that is waited for although the stack is not in progress
     """
     options = context.options
     slow = snapshot or stack.status == 'SNAPSHOT_IN_PROGRESS'
     minutes = options.lost_snapshot_minutes if slow else options.lost_action_minutes
     repair = _StackRepair(
-        asked or action,
+        request_name or action,
         'Heat was requested to continue with another engine.',
         f'{_OPERATOR_COMMANDS.get(action, _UPDATE_COMMAND)} {stack.id}',
-        asked=asked or action,
+        request_name=request_name or action,
         stack=stack,
         action=action,
         # Heat may wait without limit for a member, as for a volume whose detachment nova-compute

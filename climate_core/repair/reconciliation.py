@@ -349,7 +349,7 @@ def find_orphans(database: Database, plugin: LeaseManaged) -> Iterator[str]:
     waiting = iter(plugin.list_unleased())
     while chunk := list(islice(waiting, _CHUNK_SIZE)):
         yield from sorted(database.read(leases.find_unheld, plugin.resource_type, chunk))
-    made = iter(plugin.list_made())
+    made = iter(plugin.list_created())
     while part := list(islice(made, _CHUNK_SIZE)):
         reservation_ids = {(resource.reservation_id, resource.is_ours) for resource in part}
         left = database.read(leases.find_unheld_created, plugin.resource_type, reservation_ids)

@@ -142,8 +142,8 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
                 f'grace: must be {longest} seconds at most.', field='grace'
             )
 
-    def wanted(self, reservation: 'Reservation') -> Demand:
-        wanted = super().wanted(reservation)
+    def read_demand(self, reservation: 'Reservation') -> Demand:
+        wanted = super().read_demand(reservation)
         grace = self._terms(reservation.params).grace
         return dataclasses.replace(wanted, after=wanted.after + grace)
 

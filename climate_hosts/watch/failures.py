@@ -53,7 +53,7 @@ _FIRST_SECONDS = 10.0
 _NO_HOST_SECONDS = 600.0
 _CAUSE = Cause('host.failed')
 #: The errors that keep a lease from being changed; the next poll retries.
-_TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *DATABASE_ERRORS)
+_WRITE_ERRORS: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *DATABASE_ERRORS)
 #: The reason of a lease that lacks a host, behind the name of the host.
 _NO_REPLACEMENT: Final = 'failed, and no other is free. {}'
 _TOO_SMALL: Final = 'is too small for its allocations: it has {}, and {} are allocated.'
@@ -292,7 +292,7 @@ class HostWatch(PeriodicWorker):
             return
         try:
             notice = self._database.write(self._move, lease_id, *args)
-        except _TROUBLE as exc:
+        except _WRITE_ERRORS as exc:
             LOG.warning('Hosts of lease %s were not replaced: %s', lease_id, exc)
             return
         if notice is not None:
@@ -349,7 +349,7 @@ class HostWatch(PeriodicWorker):
         if not isinstance(plugin, HostBacked):
             return None
         try:
-            new = self._calendar.replace_unit(calendar, plugin.wanted(reservation), unit_id)
+            new = self._calendar.replace_unit(calendar, plugin.read_demand(reservation), unit_id)
         except TransactionRejected:
             return None
         return sorted(db.get_name(calendar.session, allocation.unit_id) for allocation in new)

@@ -27,7 +27,7 @@ from climate_core.plugins import calendar_plugin, prebuilt_plugin
 from climate_core.plugins.base import Done, PollAgain, ReservedResource, Shrinkable
 from climate_core.plugins.step_context import EndContext, StepContext
 from climate_networks import cloud
-from climate_networks.plugins import made_in_neutron
+from climate_networks.plugins import neutron_resource
 from climate_networks.units import FLOATING_IP_KIND
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class AddressFilter(UnitFilter):
         return str(unit.properties['address'])
 
 
-class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
+class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
     """Reserve floating IPs."""
 
     resource_type = resource_types.FLOATING_IP
@@ -160,7 +160,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
             names_units=bool(required),
         )
 
-    def wanted(self, reservation: 'Reservation') -> Demand:
+    def read_demand(self, reservation: 'Reservation') -> Demand:
         required = reservation.params['required_floatingips']
         had = {_address(each) for each in reservation.allocations}
         if required and reservation.status == ReservationStatus.ACTIVE and not had <= {*required}:
@@ -169,7 +169,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
                 f'{", ".join(sorted(had))}.',
                 field='required_floatingips',
             )
-        demand = super().wanted(reservation)
+        demand = super().read_demand(reservation)
         return dataclasses.replace(demand, field='required_floatingips') if required else demand
 
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
@@ -181,7 +181,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         self._check_allocated(reservation)
         made = _made(reservation)
         missing = [each for each in reservation.allocations if _address(each) not in made]
-        not_free = made_in_neutron.NOT_FREE
+        not_free = neutron_resource.NOT_FREE
         waits = {
             _address(each): self._wait_for_unit(lease, each, not_free.format(_address(each)))
             for each in missing
@@ -283,13 +283,13 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         found = cloud.find_floatingips(conn, reservation.params['network_id'], addresses).values()
         known = made.values()
         self._delete(
-            [e['id'] for e in found if made_in_neutron.is_ours(e, lease, reservation, known)]
+            [e['id'] for e in found if neutron_resource.is_ours(e, lease, reservation, known)]
         )
         return None
 
     def _delete(self, ids: Collection[str]) -> None:
         conn = self.cloud.service()
-        made_in_neutron.delete_all(lambda each: cloud.delete_floatingip(conn, each), ids)
+        neutron_resource.delete_all(lambda each: cloud.delete_floatingip(conn, each), ids)
 
     def reconcile(
         self, pages: Iterable[Sequence['Reservation']]

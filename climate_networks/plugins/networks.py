@@ -21,7 +21,7 @@ from climate_core.cloud import errors, neutron
 from climate_core.plugins import calendar_plugin, filters
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
 from climate_networks import cloud
-from climate_networks.plugins import made_in_neutron
+from climate_networks.plugins import neutron_resource
 from climate_networks.units import NETWORK_ID, NETWORK_TYPES, SEGMENT_FACTS, SEGMENT_KIND, Segment
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class SegmentFilter(UnitFilter):
         return str(Segment.of(unit.properties))
 
 
-class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
+class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
     """Reserve networks."""
 
     resource_type = resource_types.NETWORK
@@ -169,8 +169,8 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             unknown_property=exceptions.UnknownSegmentProperty,
         )
 
-    def wanted(self, reservation: 'Reservation') -> Demand:
-        wanted, kept = super().wanted(reservation), reservation.progress or {}
+    def read_demand(self, reservation: 'Reservation') -> Demand:
+        wanted, kept = super().read_demand(reservation), reservation.progress or {}
         for name, value in kept.get(_CHOSEN_BY, {}).items():
             if reservation.params[name] != value:
                 segment = Segment.of(reservation.allocations[0].unit)
@@ -197,7 +197,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             return Done(reservation.progress)
         (allocation,) = reservation.allocations
         segment = Segment.of(allocation.unit)
-        told = made_in_neutron.NOT_FREE.format(segment)
+        told = neutron_resource.NOT_FREE.format(segment)
         wait = self._wait_for_unit(lease, allocation, told)
         return wait or self._make(lease, reservation, segment)
 
@@ -254,7 +254,7 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         return [
             str(each['id'])
             for each in found
-            if each is not None and made_in_neutron.is_ours(each, lease, reservation, ())
+            if each is not None and neutron_resource.is_ours(each, lease, reservation, ())
         ]
 
     def reconcile(
@@ -308,7 +308,7 @@ def tear_down(conn: 'connections.Connection', network_id: str) -> None:
         *(functools.partial(neutron.delete_port, conn, each) for each in used),
         *(functools.partial(neutron.remove_interface, conn, each) for each in interfaces),
     ]
-    made_in_neutron.delete_all(lambda step: step(), steps)
+    neutron_resource.delete_all(lambda step: step(), steps)
     try:
         neutron.delete_network(conn, network_id)
     except errors.Busy:
@@ -319,7 +319,7 @@ def tear_down(conn: 'connections.Connection', network_id: str) -> None:
 def _delete_rest(conn: 'connections.Connection', network_id: str) -> None:
     """Delete the ports that are left in a network whose routers have released it."""
     left = neutron.list_ports(conn, network_id)
-    made_in_neutron.delete_all(
+    neutron_resource.delete_all(
         lambda port: neutron.force_delete_port(conn, port),
         [each for each in left if each['device_owner'] not in neutron.DELETED_WITH_NETWORK],
     )

@@ -87,7 +87,7 @@ class Things(FastStarting):
     def start(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._act('wake', reservation.resource_id, 'awake')
 
-    def is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
+    def is_started(self, lease: model.Lease, reservation: model.Reservation) -> bool:
         return False
 
     def end(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:

@@ -298,7 +298,7 @@ def _add_format_option(parser: argparse.ArgumentParser) -> None:
         '-f', '--format', choices=['table', 'json'], default='table', help='(%(default)s)'
     )
     parser.epilog = console.STATUS_HELP
-    parser.set_defaults(trouble=console.NOT_CHECKED)
+    parser.set_defaults(error_status=console.NOT_CHECKED)
 
 
 def _print_rows(

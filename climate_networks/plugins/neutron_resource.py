@@ -34,7 +34,7 @@ _TAKEN: Final = (
 _FULL: Final = 'The quota of the project for {} in Neutron is full: {}'
 
 
-class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
+class NeutronResourcePlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
     """Reserve what the calendar allocates and Neutron creates at the start of a lease.
 
     A subclass defines the names of its resources in Neutron, and deletes one with ``discard``.
@@ -47,7 +47,7 @@ class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
     neutron_noun: ClassVar[str]
     neutron_plural: ClassVar[str]
 
-    def list_made(self) -> Iterable[ProvisionedResource]:
+    def list_created(self) -> Iterable[ProvisionedResource]:
         for each in neutron.list_tagged(self.cloud.service(), self.neutron_noun):
             made = cloud.reservation_of(each)
             if made is not None:
