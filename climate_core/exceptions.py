@@ -232,7 +232,7 @@ class NetworkInUse(Conflict, code='network.in_use'):
     """A network has the segment in Neutron, or it is allocated to reservations."""
 
 
-class InsufficientCapacity(Conflict, code='calendar.not_enough'):
+class NotEnough(Conflict, code='calendar.not_enough'):
     """Capacity is insufficient for that time."""
 
     def __init__(

@@ -118,7 +118,7 @@ class Calendar:
         :param forced_available: units that accept no allocations otherwise
         :param proposed: units of :meth:`propose`; other units are only searched if these do not
             have all that may be allocated, or after a lost race
-        :raises climate_core.exceptions.InsufficientCapacity: capacity is insufficient
+        :raises climate_core.exceptions.NotEnough: capacity is insufficient
         :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
         searches = self._scattered(searches_for(transaction.now, demands, start, end))
@@ -145,8 +145,7 @@ class Calendar:
             reservations prefer their units if these are free and satisfy the demand.
         :param less: id of a reservation that returns pieces -> what it keeps
         :returns: what is new or changed
-        :raises climate_core.exceptions.InsufficientCapacity: capacity is insufficient; nothing is
-            changed
+        :raises climate_core.exceptions.NotEnough: capacity is insufficient; nothing is changed
         :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
         searches = searches_for(transaction.now, demands, start, end)
@@ -170,8 +169,7 @@ class Calendar:
         the new allocation starts now.
 
         :returns: what is new or changed; nothing if it does not have the unit
-        :raises climate_core.exceptions.InsufficientCapacity: no other unit is free; nothing is
-            changed
+        :raises climate_core.exceptions.NotEnough: no other unit is free; nothing is changed
         :raises climate_core.db.engine.Stale: the race is lost; run the transaction again
         """
         now = transaction.now
@@ -252,7 +250,7 @@ class Calendar:
         """Check that there is sufficient capacity for reservations, in a reading transaction.
 
         :param start: of the lease
-        :raises climate_core.exceptions.InsufficientCapacity: capacity is insufficient
+        :raises climate_core.exceptions.NotEnough: capacity is insufficient
         """
         with self._database.reader() as session:
             transaction = self.transaction(session)

@@ -53,13 +53,13 @@ class Rejection(JointSearch):
             return self._reject_change(problem, missing.index, last)
         delay = self._find_next_delay()
         if delay is not None:
-            return exceptions.InsufficientCapacity(
+            return exceptions.NotEnough(
                 f'{problem}. Capacity is sufficient for the same duration from '
                 f'{format_microseconds(start + delay)} on.',
                 field=demand.field,
                 available_from=_serialize(start + delay),
             )
-        return self._reject_for_ever() or exceptions.InsufficientCapacity(
+        return self._reject_for_ever() or exceptions.NotEnough(
             f'{problem}, and no time with sufficient capacity was found in the next year.',
             field=demand.field,
         )
@@ -220,18 +220,18 @@ class Rejection(JointSearch):
                 last = middle
         return latest
 
-    def _reject_for_ever(self) -> exceptions.InsufficientCapacity | None:
+    def _reject_for_ever(self) -> exceptions.NotEnough | None:
         """Return the error if no time would have sufficient capacity."""
         permanent = self.find_permanent_shortage()
         if permanent is None:
             return None
         demand, shortage = permanent
-        return exceptions.InsufficientCapacity(
+        return exceptions.NotEnough(
             f'Capacity is insufficient at all times: {shortage.text}',
             field=_field_of(demand, shortage),
         )
 
-    def _reject_extension(self, index: int, until: int) -> exceptions.InsufficientCapacity:
+    def _reject_extension(self, index: int, until: int) -> exceptions.NotEnough:
         """Return the error of a later end: until when each reservation could be extended."""
         demand, delay = self.searches[index].demand, None
         if not self._is_running:
@@ -247,13 +247,9 @@ class Rejection(JointSearch):
             start = self.searches[index].start + delay
             message += f' With its new length it could start at {format_microseconds(start)}.'
             available_from = _serialize(start)
-        return exceptions.InsufficientCapacity(
-            message, demand.field, available_from, reservation_ids
-        )
+        return exceptions.NotEnough(message, demand.field, available_from, reservation_ids)
 
-    def _reject_change(
-        self, problem: str, index: int, until: int
-    ) -> exceptions.InsufficientCapacity:
+    def _reject_change(self, problem: str, index: int, until: int) -> exceptions.NotEnough:
         """Return the error of a change of a running lease.
 
         :param until: the earlier one of its end and the requested end
@@ -282,7 +278,7 @@ class Rejection(JointSearch):
             units = [timeline.unit for timeline in self._admitted(index)]
             shortage = _find_unit_shortage(demand, units)
             reason = f': {shortage.text}' if shortage else ''
-            return exceptions.InsufficientCapacity(
+            return exceptions.NotEnough(
                 f'{problem}, and capacity is insufficient at all times until the lease ends'
                 f'{reason}.',
                 field=_field_of(demand, shortage),
@@ -292,7 +288,7 @@ class Rejection(JointSearch):
         while first < last and budget.spend(self.cost):
             middle = (first + last) // 2
             first, last = (first, middle) if fits(times[middle]) else (middle + 1, last)
-        return exceptions.InsufficientCapacity(
+        return exceptions.NotEnough(
             f'{problem}. Retry later: capacity is sufficient from '
             f'{format_microseconds(times[last])} on.',
             field=demand.field,

@@ -42,7 +42,7 @@ def propose_units(services: Services, draft: Draft) -> frozenset[int] | None:
 def check_capacity(services: Services, draft: Draft, errors: ErrorCollector = RAISE_FIRST) -> None:
     """Reject a draft without sufficient capacity. Nothing is written.
 
-    :raises climate_core.exceptions.InsufficientCapacity: there is no sufficient capacity
+    :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
     """
     reservations = (item.reservation for item in draft.items)
     demands = read_demands(services.plugins, reservations, draft.fields)
@@ -67,7 +67,7 @@ def allocate(
     :param forced_available: see :meth:`.Calendar.allocate`, as of ``proposed``
     :returns: the lease with its allocations
     :raises climate_core.exceptions.BadRequest: the demands are too many
-    :raises climate_core.exceptions.InsufficientCapacity: there is no sufficient capacity
+    :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
     :raises climate_core.db.engine.Stale: another transaction was faster; repeat this one
     """
     if not demands:

@@ -67,9 +67,7 @@ def dry_run_create(
         if draft.needs_forecast:
             pool_forecast.check_draft(services, context, draft, errors)
         pool_forecast.check_immediate(services, draft, errors)
-        if any(
-            isinstance(each, exceptions.InsufficientCapacity) for each in errors.found[expected:]
-        ):
+        if any(isinstance(each, exceptions.NotEnough) for each in errors.found[expected:]):
             draft = _preempt_servers(creator, draft, errors, expected)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
     lease_request, lease = draft.request, draft.lease
@@ -104,19 +102,19 @@ def _preempt_servers(
 
 def _would_wait(evacuation: HostEvacuation, draft: Draft, errors: ErrorCollector) -> bool:
     """Return whether a rejected lease would be queued; report hosts that cannot be drained."""
-    lacking = [each for each in errors.found if isinstance(each, exceptions.InsufficientCapacity)]
+    lacking = [each for each in errors.found if isinstance(each, exceptions.NotEnough)]
     if not lacking or len(lacking) < len(errors.found):
         return False
     if draft.lease.kind == states.LeaseKind.BEST_EFFORT:
         try:
             return bool(evacuation.choose_hosts(draft, lacking[0]))
-        except exceptions.InsufficientCapacity as exc:
+        except exceptions.NotEnough as exc:
             errors.found[:] = [exc]
     return draft.lease.kind == states.LeaseKind.RETRY
 
 
 def _available_from(error: exceptions.ClimateError, draft: Draft) -> datetime | None:
-    later = error.available_from if isinstance(error, exceptions.InsufficientCapacity) else None
+    later = error.available_from if isinstance(error, exceptions.NotEnough) else None
     return None if later is None else dates.parse(later, draft.now)
 
 

@@ -340,7 +340,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             draft = self._admit_allocated(draft)
             if draft.needs_forecast:
                 pool_forecast.check_draft(services, context, draft)
-        except exceptions.InsufficientCapacity as exc:
+        except exceptions.NotEnough as exc:
             choice = self.preemption.find_servers(draft)
             if choice is not None:
                 draft = draft.with_preemption(choice)
@@ -361,15 +361,14 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         The index in memory is sufficient where an error of it only costs an unused trust: the
         transaction decides.
 
-        :raises climate_core.exceptions.InsufficientCapacity: there is no capacity with preemption
-            either
+        :raises climate_core.exceptions.NotEnough: there is no capacity with preemption either
         """
         best_effort = draft.lease.kind == states.LeaseKind.BEST_EFFORT
         proposed = None if best_effort else allocation.propose_units(self.services, draft)
         try:
             if proposed is None:
                 allocation.check_capacity(self.services, draft)
-        except exceptions.InsufficientCapacity as exc:
+        except exceptions.NotEnough as exc:
             if draft.before is None and best_effort:
                 hosts = self.host_evacuation.choose_hosts(draft, exc)
                 reason = f'{words.counted(len(hosts), "shared host")} must be drained for it.'
@@ -397,7 +396,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         draft = writing.draft
         try:
             return self._run_transaction(writing)
-        except exceptions.InsufficientCapacity as exc:
+        except exceptions.NotEnough as exc:
             if draft.may_wait:
                 draft = dataclasses.replace(draft, wait_reason=exc.message, preempted=())
             else:
@@ -411,7 +410,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         """Write a draft in a transaction, perhaps with others of its project.
 
         :raises oslo_db.exception.DBDuplicateEntry: its id, or a resource, is taken
-        :raises climate_core.exceptions.InsufficientCapacity: the calendar has no capacity for it
+        :raises climate_core.exceptions.NotEnough: the calendar has no capacity for it
         :raises climate_core.db.trusts.TrustRetired: its trust is not to be shared any more
         """
         if not writing.draft.needs_no_calendar:

@@ -27,7 +27,7 @@ from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import Services
-from climate_core.plugins import pool_capacity
+from climate_core.plugins import pool_capacity, server_end
 from climate_core.plugins.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
@@ -49,8 +49,6 @@ _CAPACITY_READERS: Final[dict[str, type[PoolCapacity]]] = {
 _SEARCH_AHEAD: Final = datetime.timedelta(days=30)
 #: How long a preempted server is expected to take to leave its host.
 PREEMPTION_TIME: Final = datetime.timedelta(minutes=5)
-#: End actions that free the capacity of a server on its host.
-_FREEING_ACTIONS: Final = frozenset({'delete', 'shelve', 'create_image'})
 
 
 def read_demand(
@@ -128,7 +126,7 @@ def read_releases(database: Database, resource_type: str, pool: PoolCapacity) ->
         )
         for end in database.read(forecast_reads.read_ends, resource_type)
         if end.resource_id in places
-        if end.given_up_at is not None or end.on_end in _FREEING_ACTIONS
+        if end.given_up_at is not None or end.on_end in server_end.FREEING_END_ACTIONS
     ]
 
 
@@ -140,7 +138,7 @@ def check_draft(
 ) -> None:
     """Reject a draft that needs a forecast if the pool will have no capacity for its resources.
 
-    :raises climate_core.exceptions.InsufficientCapacity: see :func:`check_servers`
+    :raises climate_core.exceptions.NotEnough: see :func:`check_servers`
     :raises climate_core.exceptions.ClimateError: see :func:`read_server_demands`
     """
     start, end = max(draft.lease.start_date, draft.now), draft.lease.end_date
@@ -230,8 +228,8 @@ def check_servers(
 ) -> None:
     """Check that the pool will have capacity for servers from start to end.
 
-    :raises climate_core.exceptions.InsufficientCapacity: it will not; with the reason, and with
-        the earliest possible start if the search found one
+    :raises climate_core.exceptions.NotEnough: it will not; with the reason, and with the earliest
+        possible start if the search found one
     """
     first, last = dates.to_microseconds(start), dates.to_microseconds(end)
     try:
@@ -242,9 +240,9 @@ def check_servers(
         later = next((dates.from_microseconds(each) for each, _ in windows), None)
         message = f'{field}: {exc}'
         if later is None:
-            raise exceptions.InsufficientCapacity(message, field) from exc
+            raise exceptions.NotEnough(message, field) from exc
         message += f' Capacity is expected from {dates.sentence(later)} on.'
-        raise exceptions.InsufficientCapacity(message, field, dates.serialize(later)) from exc
+        raise exceptions.NotEnough(message, field, dates.serialize(later)) from exc
 
 
 def find_server_windows(
@@ -302,7 +300,7 @@ class PoolForecast:
         """Take capacity for the resources to be created for a lease from the forecast.
 
         :param field: the field of the request
-        :raises climate_core.exceptions.InsufficientCapacity: there will be no sufficient capacity
+        :raises climate_core.exceptions.NotEnough: there will be no sufficient capacity
         :raises climate_core.exceptions.BadRequest: the demand of a template is not known
         :raises climate_core.exceptions.ServiceUnavailable: the cloud does not answer
         """
@@ -338,7 +336,7 @@ class PoolForecast:
             begin = dates.parse(later, start)
             try:
                 self.take(reservations, begin, begin + (end - start))
-            except exceptions.InsufficientCapacity as exc:
+            except exceptions.NotEnough as exc:
                 later = exc.available_from
             else:
                 return

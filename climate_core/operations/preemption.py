@@ -142,18 +142,18 @@ class Preemption:
         """Preempt leases: their resources are free from a time on.
 
         :param preempting_id: the id of the lease that preempts them
-        :raises climate_core.exceptions.InsufficientCapacity: a preempted lease has just started
+        :raises climate_core.exceptions.NotEnough: a preempted lease has just started
         """
         session, earliest = calendar.session, now + self._notice()
         for lease_id in sorted(lease_ids):
             lease = leases.find(session, lease_id, lock=True)
             if lease is None:
-                raise exceptions.InsufficientCapacity(_HAS_STARTED)
+                raise exceptions.NotEnough(_HAS_STARTED)
             cleaning = {each.id: self._cleaning(each) for each in lease.live if each.unit_kind}
             cleaned = max(cleaning.values(), default=_NO_TIME)
             change = preemption.preempt_lease(lease, time - cleaned, earliest, now)
             if change is None:
-                raise exceptions.InsufficientCapacity(_HAS_STARTED)
+                raise exceptions.NotEnough(_HAS_STARTED)
             store.save(session, lease, change, now, _CAUSE)
             freed = now if change.lease.status == states.LeaseStatus.WAITING else time
             for reservation_id, length in cleaning.items():

@@ -12,7 +12,7 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.db.engine import Database
 from climate_core.db.sql import Clock
-from climate_core.exceptions import InsufficientCapacity
+from climate_core.exceptions import NotEnough
 from climate_core.lease.model import Lease
 from climate_core.operations.draft import Draft
 from climate_core.plugins.base import PollAgain, ResourcePlugin
@@ -24,11 +24,11 @@ class HostEvacuation:
     This class evacuates no hosts: no installed package has hosts.
     """
 
-    def choose_hosts(self, draft: Draft, refused: InsufficientCapacity) -> tuple[int, ...]:  # noqa: ARG002
+    def choose_hosts(self, draft: Draft, refused: NotEnough) -> tuple[int, ...]:  # noqa: ARG002
         """Return the ids of the hosts that are to be evacuated for a new lease.
 
         :param refused: the rejection without an evacuation
-        :raises climate_core.exceptions.InsufficientCapacity: too few can be evacuated
+        :raises climate_core.exceptions.NotEnough: too few can be evacuated
         :raises climate_core.exceptions.BadRequest: the lease starts too late
         """
         raise refused
@@ -36,7 +36,7 @@ class HostEvacuation:
     def take_hosts(self, session: orm.Session, draft: Draft, lease: Lease) -> Lease:  # noqa: ARG002
         """Take the hosts that are to be evacuated for the new lease of a draft; return the lease.
 
-        :raises climate_core.exceptions.InsufficientCapacity: another lease has taken one of them
+        :raises climate_core.exceptions.NotEnough: another lease has taken one of them
         """
         return lease
 

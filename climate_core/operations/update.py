@@ -229,7 +229,7 @@ class LeaseUpdate:
     def _write(self) -> UpdatePlan | None:
         try:
             return self._services.database.write(self.apply)
-        except exceptions.InsufficientCapacity as exc:
+        except exceptions.NotEnough as exc:
             if self._plan is None or self._is_partial:
                 raise
             raise _explain_partial(exc, self._plan.before, self._plan.change.lease) from None
@@ -348,7 +348,7 @@ class LeaseUpdate:
 
         :param closed: what the reservations whose units were closed retain
         :returns: the new allocations, and the ids of the reservations that are not extended
-        :raises climate_core.exceptions.InsufficientCapacity: there is no sufficient capacity
+        :raises climate_core.exceptions.NotEnough: there is no sufficient capacity
         """
         before, after = plan.before, plan.change.lease
         calendar = self._services.calendar
@@ -412,8 +412,8 @@ def _is_partly_extended(before: model.Lease, after: model.Lease, refused: Collec
 
 
 def _explain_partial(
-    error: exceptions.InsufficientCapacity, before: model.Lease, after: model.Lease
-) -> exceptions.InsufficientCapacity:
+    error: exceptions.NotEnough, before: model.Lease, after: model.Lease
+) -> exceptions.NotEnough:
     """Return the rejection of a later end with the result of ``partial``, if that would help.
 
     :param error: the rejection by the calendar, with all reservations without capacity
@@ -423,7 +423,7 @@ def _explain_partial(
     early = before.early_ends
     ends = {early.get(each, before.end_date) for each in error.parts}
     times = words.listed([dates.sentence(each) for each in sorted(ends)])
-    return exceptions.InsufficientCapacity(
+    return exceptions.NotEnough(
         f'{error.message} With partial (--partial on the command line) all other '
         f'reservations are extended until {dates.sentence(after.end_date)}, and '
         f'{"this part ends" if len(error.parts) == 1 else "these parts end"} at {times}, as '

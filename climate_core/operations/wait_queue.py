@@ -209,7 +209,7 @@ class WaitQueue:
                     self.check_limits(lease)
                 try:
                     forecast.take(unplaced, demand.start, demand.end)
-                except exceptions.InsufficientCapacity as exc:
+                except exceptions.NotEnough as exc:
                     if demand.latest:
                         forecast.keep(unplaced, demand.start, demand.end, exc.available_from)
                     raise

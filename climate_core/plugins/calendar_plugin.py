@@ -60,7 +60,7 @@ class CalendarPlugin(CalendarBacked):
     noun: ClassVar[str]
 
     @abc.abstractmethod
-    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a request, with the defaults."""
 
     @abc.abstractmethod
@@ -85,7 +85,7 @@ class CalendarPlugin(CalendarBacked):
 
     def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return values of a change in the form in which a new reservation stores them."""
-        usual = self._params(values)
+        usual = self._normalized_params(values)
         return {name: usual.get(name) for name in values}
 
     def read_demand(self, reservation: 'Reservation') -> Demand:
@@ -105,7 +105,7 @@ class CalendarPlugin(CalendarBacked):
         lease_id: str,  # noqa: ARG002
         values: Mapping[str, Any],
     ) -> Sequence[Hashable]:
-        return [limits.encode(self._params(values))]
+        return [limits.encode(self._normalized_params(values))]
 
     def reservation_keys(self, reservation: 'Reservation') -> Sequence[Hashable]:
         params = reservation.params

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, final
 from oslo_config import cfg
 from oslo_log import log
 
+from climate_common import resource_types
 from climate_core import concurrency, exceptions
 from climate_core.cloud import errors, servers, stacks, volumes
 from climate_core.lease import model, states
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connections
     from climate_core.lease.model import Lease, Reservation
 
-STACK_TYPE: Final = 'virtual:stack'
 #: The property that makes a reservation a member: the id of its root stack.
 STACK_ID_KEY: Final = 'stack_id'
 #: The schema of this property.
@@ -52,7 +52,6 @@ STACK_KEEPING_END_ACTIONS = frozenset({'suspend', 'snapshot', 'nothing'})
 STACK_SUSPENDING_END_ACTIONS = frozenset({'suspend', 'snapshot'})
 
 _S = states.ReservationStatus
-_SERVER_TYPE: Final = 'virtual:instance'
 #: Maximum number of cached stacks at their end, and seconds: their members end together.
 _MAX_CACHED_STACKS: Final = 1000
 _CACHE_SECONDS: Final = 10.0
@@ -60,7 +59,7 @@ _CACHE_SECONDS: Final = 10.0
 
 def find_parent_stack(lease: model.Lease, member: model.Reservation) -> model.Reservation | None:
     """Return the latest reservation of the stack that a member belongs to."""
-    stack = STACK_TYPE, member.params.get(STACK_ID_KEY)
+    stack = resource_types.STACK, member.params.get(STACK_ID_KEY)
     found = [r for r in lease.reservations if (r.resource_type, r.resource_id) == stack]
     return max(found, key=lambda each: (each.live, each.created_at), default=None)
 
@@ -98,7 +97,9 @@ class ParentStacks:
         wanted = (
             stack.params['on_end'] in STACK_SUSPENDING_END_ACTIONS and status != 'SUSPEND_COMPLETE'
         )
-        on_end = 'suspend' if wanted and member.resource_type == _SERVER_TYPE else 'nothing'
+        on_end = (
+            'suspend' if wanted and member.resource_type == resource_types.SERVER else 'nothing'
+        )
         return dataclasses.replace(member, params={**member.params, 'on_end': on_end})
 
     def _status(
@@ -322,7 +323,7 @@ class PrebuiltPlugin(LeaseManaged):
     def _was_deleted(self) -> str:
         return f'{self.gone} outside of the lease.'
 
-    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
         stack_id = values.get(STACK_ID_KEY)
         return {'on_end': on_end, **({STACK_ID_KEY: stack_id} if stack_id else {})}

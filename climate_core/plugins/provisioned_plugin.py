@@ -368,13 +368,13 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
                 )
             return self._reserve_existing(context, values)
         said = compute_digests(self.conf, lease_id, values[self.key], self.key)
-        params = {**self._params(values), DIGEST_KEY: said[0]}
+        params = {**self._normalized_params(values), DIGEST_KEY: said[0]}
         return self._claim(context, lease_id, values[self.key], params)
 
     def _reserve_existing(
         self, context: 'RequestContext', values: Mapping[str, Any]
     ) -> ReservedResource:
-        params, amounts = self._params(values), reported_amounts(context, values)
+        params, amounts = self._normalized_params(values), reported_amounts(context, values)
         if amounts is not None:
             # As its service writes it.
             resource_id = str(uuid.UUID(values['resource_id']))

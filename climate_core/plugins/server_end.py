@@ -57,6 +57,8 @@ END_ACTIONS = [
     ('create_image', 'Create an image of it, then delete it.'),
     ('nothing', 'Leave it as it is.'),
 ]
+#: The end actions that release the capacity of a server on its host.
+FREEING_END_ACTIONS: Final = frozenset({'delete', 'shelve', 'create_image'})
 
 Server = Mapping[str, Any]
 

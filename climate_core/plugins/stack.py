@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from oslo_config import cfg
 from oslo_log import log
 
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.conf import cloud as cloud_conf
@@ -52,7 +53,7 @@ _BEFORE: Mapping[str, str] = {
 class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
     """Reserve stacks."""
 
-    resource_type = prebuilt_plugin.STACK_TYPE
+    resource_type = resource_types.STACK
     title = 'Stack'
     service = 'heat'
     description = 'A Heat stack whose reserved servers and volumes are started together, in order.'
@@ -106,7 +107,7 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
         user = self.cloud.user(context)
         if stack_templates.is_requested(values):
             params = stack_templates.check_request(self.conf, user, lease_id, values)
-            params |= self._params(values)
+            params |= self._normalized_params(values)
             # It has no id before it is created.
             return ReservedResource(f'new:{values["name"]}', params, {'stacks': 1})
         wanted = values['resource_id']
@@ -116,7 +117,7 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
                 raise errors.Gone(f'There is no stack {wanted} in this project.')
             _check(context, user, stack)
         return ReservedResource(
-            resource_id=stack.id, params=self._params(values), amounts={'stacks': 1}
+            resource_id=stack.id, params=self._normalized_params(values), amounts={'stacks': 1}
         )
 
     def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:

@@ -108,13 +108,11 @@ class PoolHostEvacuation(HostEvacuation):
         self._clock = services.clock
         self._strategy = load_strategy(self.conf.queue.migration_strategy)
 
-    def choose_hosts(
-        self, draft: Draft, refused: exceptions.InsufficientCapacity
-    ) -> tuple[int, ...]:
+    def choose_hosts(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
         """Return the ids of the hosts that are to be evacuated for a new lease.
 
         :param refused: the rejection without an evacuation
-        :raises climate_core.exceptions.InsufficientCapacity: too few can be evacuated
+        :raises climate_core.exceptions.NotEnough: too few can be evacuated
         :raises climate_core.exceptions.BadRequest: the lease starts too late
         """
         lease = draft.lease
@@ -132,16 +130,14 @@ class PoolHostEvacuation(HostEvacuation):
             return tuple(candidate.id for candidate in self.choose(lease, draft.now))
         except CannotDrainHosts as exc:
             message = f'{exc} {refused.message}'
-            raise exceptions.InsufficientCapacity(
-                message, refused.field, refused.available_from
-            ) from exc
+            raise exceptions.NotEnough(message, refused.field, refused.available_from) from exc
         except errors.EXPECTED as exc:
             raise exceptions.ServiceUnavailable(str(exc)) from exc
 
     def take_hosts(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:
         """Take the hosts that are to be evacuated for the new lease of a draft; return the lease.
 
-        :raises climate_core.exceptions.InsufficientCapacity: another lease has taken one of them
+        :raises climate_core.exceptions.NotEnough: another lease has taken one of them
         """
         asked, most = draft.request, self.conf.queue.best_effort_timeout
         assert asked is not None, 'hosts are emptied for a whole lease'  # nosec B101 # for mypy: it holds already

@@ -45,11 +45,11 @@ _POLL_SECONDS = 5.0
 def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
     """Mark a shared host as being evacuated for a lease.
 
-    :raises climate_core.exceptions.InsufficientCapacity: another lease has it by now
+    :raises climate_core.exceptions.NotEnough: another lease has it by now
     """
     host = db.lock(session, host_id)
     if host is None or not (host.open_to_unreserved and host.is_enabled):
-        raise exceptions.InsufficientCapacity(_TAKEN)
+        raise exceptions.NotEnough(_TAKEN)
     emptying = {
         'open_to_unreserved': False,
         'state': State.EMPTYING,

@@ -99,10 +99,12 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
     rank = 5
 
     @abc.abstractmethod
-    def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
+    def _check_request(
+        self, context: 'RequestContext', values: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return the parameters of a request, validated with the rights of the user."""
 
-    def _read_params(self, values: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
+    def _with_defaults(self, values: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
         """Return the values of a request, with the defaults."""
         given = {name: values[name] for name in self.schema if values.get(name) is not None}
         return {**lane_options.DEFAULTS, **defaults, **given}
@@ -121,7 +123,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         values: Mapping[str, Any],
         lease_id: str = '',  # noqa: ARG002
     ) -> ReservedResource:
-        params = self._read(context, values) | calendar_plugin.owner_params(context)
+        params = self._check_request(context, values) | calendar_plugin.owner_params(context)
         reserved = self._build_reserved(params)
         self._check_grace(params)
         if context.project_id in params.get('share_with', ()):
@@ -158,7 +160,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
             on_end, datetime.timedelta(seconds=grace), options.unmovable
         )
 
-    def _common(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _demand_fields(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what all demands for hosts have in common, by the fields of Demand."""
         wanted = filters.compile_filter(params)
         return {

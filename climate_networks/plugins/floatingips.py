@@ -129,9 +129,9 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
         values: Mapping[str, Any],
         lease_id: str = '',  # noqa: ARG002
     ) -> ReservedResource:
-        return self._build_reserved(self._params(values))
+        return self._build_reserved(self._normalized_params(values))
 
-    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         required = list(values.get('required_floatingips') or ())
         return {
             'network_id': values.get('network_id'),
@@ -384,7 +384,7 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
         shown = {'floatingips': [found['floating_ip_address']]}
         return ReservedResource(
             wanted,
-            {**self._params(values), **shown},
+            {**self._normalized_params(values), **shown},
             {resource_types.FLOATING_IPS: 1},
             parent_id=values.get(prebuilt_plugin.STACK_ID_KEY),
         )

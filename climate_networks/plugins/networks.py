@@ -143,9 +143,11 @@ class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
         values: Mapping[str, Any],
         lease_id: str = '',  # noqa: ARG002
     ) -> ReservedResource:
-        return self._build_reserved(self._params(values) | calendar_plugin.owner_params(context))
+        return self._build_reserved(
+            self._normalized_params(values) | calendar_plugin.owner_params(context)
+        )
 
-    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         # Clients of Blazar send empty texts for omitted fields.
         usual: dict[str, Any] = {name: values.get(name) or None for name in self.schema}
         empty = dict.fromkeys(('network_properties', 'resource_properties'), '')

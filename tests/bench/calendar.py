@@ -260,7 +260,7 @@ class Bench:
 
     def refuse(self) -> None:
         """Look for one unit where there is none; of shares there always are some."""
-        with contextlib.suppress(exceptions.InsufficientCapacity):
+        with contextlib.suppress(exceptions.NotEnough):
             self.check(25, 20)
 
     def promise(self, zone: str | None = None) -> None:

@@ -82,7 +82,7 @@ def manage(url: str, number: int, creates: int, of: str, units: int) -> collecti
         proposed = own.propose(wanted, begin, end, start) or frozenset()
         try:
             database.write(_create, own, wanted, begin, end, proposed)
-        except exceptions.InsufficientCapacity:
+        except exceptions.NotEnough:
             found['refused'] += 1
             continue
         found['granted'] += 1
@@ -108,14 +108,14 @@ def _of_addresses(dice: random.Random, units: int) -> Demand:
         chosen = dice.sample(range(units), min(units, values['amount']))
         values = {'network_id': NETWORK, 'required_floatingips': [*map(_address, chosen)]}
     plugin = FloatingIpPlugin(cfg.ConfigOpts(), None)  # type: ignore[arg-type]
-    return plugin._demand(plugin._params(values))
+    return plugin._demand(plugin._normalized_params(values))
 
 
 def _of_networks(dice: random.Random, units: int) -> Demand:
     """Demand any segment, or a certain one, as a reservation does."""
     number = dice.randrange(units) + 1 if dice.random() < 0.3 else None
     plugin = NetworkPlugin(cfg.ConfigOpts(), None)  # type: ignore[arg-type]
-    return plugin._demand(plugin._params({'network_name': 'n', 'segment_id': number}))
+    return plugin._demand(plugin._normalized_params({'network_name': 'n', 'segment_id': number}))
 
 
 def _address(number: int) -> str:

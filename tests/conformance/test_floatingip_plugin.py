@@ -64,7 +64,7 @@ def test_address_that_others_may_get_is_refused_and_nothing_written(world, value
     assert 400 <= caught.value.status < 500
     assert caught.value.field == field
     assert world.lease(amount=3)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         world.lease()
 
 
@@ -106,7 +106,7 @@ def test_address_is_shown_at_once_without_a_request_to_neutron(world):
 def test_no_address_is_promised_twice(world):
     leases = [world.lease(start='2026-12-01 13:00') for _ in ADDRESSES]
     assert sorted(address for each in leases for address in shown(each)) == ADDRESSES
-    with pytest.raises(exceptions.InsufficientCapacity, match='floating IPs') as caught:
+    with pytest.raises(exceptions.NotEnough, match='floating IPs') as caught:
         world.lease(end='2026-12-01 13:30')
     assert caught.value.field == 'reservations[0].amount'
     assert caught.value.available_from.startswith('2026-12-01T14:00')
@@ -116,7 +116,7 @@ def test_no_address_is_promised_twice(world):
 def test_address_that_is_required_is_promised(world):
     both = {'required_floatingips': [THIRD, FIRST]}
     assert shown(world.lease(**both)) == [FIRST, THIRD]
-    with pytest.raises(exceptions.InsufficientCapacity) as caught:
+    with pytest.raises(exceptions.NotEnough) as caught:
         world.lease(required_floatingips=[FIRST])
     assert caught.value.field == 'reservations[0].required_floatingips'
     assert shown(world.lease(start=END, end='2026-12-01 15:00', **both)) == [FIRST, THIRD]
@@ -252,7 +252,7 @@ def test_end_that_fails_in_part_deletes_the_rest_and_goes_on(world):
     )
     ending = world.ended(lease)
     assert len(world.in_neutron()) == 1
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         world.lease(amount=3)
     world.engine.settle(ending.id, seconds=600)
     assert world.in_neutron() == []
@@ -342,7 +342,7 @@ def test_address_that_is_promised_is_not_given_back_to_neutron(world):
     world.engine.operations.delete_lease(world.owner, lease.id)
     world.engine.run_until_idle()
     world.operations.delete_floatingip(world.operator, world.ids[0])
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         world.lease(amount=3)
     with pytest.raises(exceptions.FloatingIpNotFound):
         world.operations.delete_floatingip(world.operator, world.ids[0])

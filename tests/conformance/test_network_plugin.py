@@ -91,7 +91,7 @@ def test_segment_that_cannot_be_set_apart_names_its_field(world, values, field, 
     assert caught.value.field == field
     for _ in SEGMENTS:
         world.lease()
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         world.lease()
 
 
@@ -104,7 +104,7 @@ def test_segment_with_the_network_of_a_lease_is_set_apart_already(world):
 
 def test_refusal_of_a_segment_by_its_number_names_that_field(world):
     world.lease(segment_id=FIRST)
-    with pytest.raises(exceptions.InsufficientCapacity) as caught:
+    with pytest.raises(exceptions.NotEnough) as caught:
         world.lease(segment_id=FIRST)
     assert caught.value.field == 'reservations[0].segment_id'
 
@@ -189,7 +189,7 @@ def test_segment_is_shown_at_once_without_a_request_to_neutron(world):
 def test_no_segment_is_promised_twice(world):
     leases = [world.lease(start='2026-12-01 13:00') for _ in SEGMENTS]
     assert sorted(shown(each)['segment_id'] for each in leases) == SEGMENTS
-    with pytest.raises(exceptions.InsufficientCapacity, match='network segments') as caught:
+    with pytest.raises(exceptions.NotEnough, match='network segments') as caught:
         world.lease(end='2026-12-01 13:30')
     assert caught.value.available_from.startswith('2026-12-01T14:00')
     assert world.lease(end='2026-12-01 13:00')
@@ -207,7 +207,7 @@ def test_no_segment_is_promised_twice(world):
 )
 def test_segment_that_is_asked_for_is_promised(world, values):
     assert shown(world.lease(**values))['segment_id'] == THIRD
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         world.lease(**values)
     assert shown(world.lease(**NEXT, **values))['segment_id'] == THIRD
 
@@ -240,7 +240,7 @@ def test_segment_for_other_projects_is_not_promised(world):
 def test_segment_that_is_changed_is_promised_by_what_it_has_now(world):
     changed = {'available': False, 'extra': {'switch': None, 'note': 'stitching port 7'}}
     world.operations.update_network(world.operator, world.ids[0], changed)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         world.lease(segment_id=FIRST)
     world.operations.update_network(world.operator, world.ids[0], {'available': True})
     assert shown(world.lease(resources='note==stitching port 7'))['segment_id'] == FIRST
@@ -450,7 +450,7 @@ def test_extension_keeps_the_segment_or_is_refused(world):
     running = world.started(segment_id=FIRST)
     following = world.lease(**NEXT, segment_id=FIRST)
     until = {'end_date': '2026-12-01 14:30'}
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         world.engine.operations.update_lease(world.owner, running.id, until)
     world.engine.operations.delete_lease(world.owner, following.id)
     world.engine.run_until_idle()
@@ -494,7 +494,7 @@ def test_segment_is_kept_free_for_a_while_after_a_lease(world):
     options = world.plugin.conf
     options.set_override('cleaning_seconds', 600, group='network')
     world.lease(segment_id=FIRST)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         world.lease(**NEXT, segment_id=FIRST)
     assert world.lease(start='2026-12-01 14:10', end='2026-12-01 15:00', segment_id=FIRST)
 

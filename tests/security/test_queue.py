@@ -31,7 +31,7 @@ COUNT, HOUR = 400, 3_600_000_000
 
 
 def refuse(*_: Any) -> None:
-    raise exceptions.InsufficientCapacity('There is no room.')
+    raise exceptions.NotEnough('There is no room.')
 
 
 def demand(name: str, start: int, end: int, count: int = 1) -> FutureDemand:

@@ -148,7 +148,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     with backend.reserving.turn(context, values):
         if request.parameters.get('dry_run'):
             _authorize_present(backend, context, values)
-            checked = backend.manager.check_lease(context, values)
+            checked = backend.manager_client.check_lease(context, values)
             return answer(
                 200,
                 {
@@ -179,11 +179,11 @@ def _make(backend: Backend, context: RequestContext, values: dict[str, Any]) -> 
     """Have the manager create the lease; resources join an existing one if the policy allows."""
     may_join = _authorize_present(backend, context, values)
     try:
-        return backend.manager.create_lease(context, values | may_join)
+        return backend.manager_client.create_lease(context, values | may_join)
     except exceptions.LeaseAppeared:
         # Another request created the lease after _authorize_present read the database.
         may_join = _authorize_present(backend, context, values)
-        return backend.manager.create_lease(context, values | may_join)
+        return backend.manager_client.create_lease(context, values | may_join)
 
 
 def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
@@ -218,7 +218,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
         )
     generation = expected_generation(request, values.pop('generation', None))
     if values or generation is not None:
-        backend.manager.update_lease(request.context, lease_id, values, generation)
+        backend.manager_client.update_lease(request.context, lease_id, values, generation)
     return _read_back(backend, request.context, 200, lease_id)
 
 
@@ -226,7 +226,7 @@ def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Delete a lease and release its resources."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.DELETE_LEASE, lease)
-    backend.manager.delete_lease(request.context, lease_id, expected_generation(request))
+    backend.manager_client.delete_lease(request.context, lease_id, expected_generation(request))
     return answer(204)
 
 
@@ -234,7 +234,7 @@ def start(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Start a lease with ``start_policy`` manual, at or after its start date."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.START_LEASE, lease)
-    backend.manager.start_lease(request.context, lease_id, expected_generation(request))
+    backend.manager_client.start_lease(request.context, lease_id, expected_generation(request))
     return _read_back(backend, request.context, 202, lease_id)
 
 
@@ -242,7 +242,7 @@ def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """End a lease now and release its resources; before its start that cancels it."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.END_LEASE, lease)
-    backend.manager.end_lease(request.context, lease_id, expected_generation(request))
+    backend.manager_client.end_lease(request.context, lease_id, expected_generation(request))
     return _read_back(backend, request.context, 202, lease_id)
 
 

@@ -291,7 +291,7 @@ class TestScheduledVolumes(MadeVolumes):
 
     def test_what_is_not_expected_to_find_room_is_refused_with_the_time_that_would_do(self):
         self.lease(more={'kind': 'scheduled'}, size=60)
-        with pytest.raises(exceptions.InsufficientCapacity) as refused:
+        with pytest.raises(exceptions.NotEnough) as refused:
             self.lease(more={'kind': 'scheduled'}, size=60, volume_type='tests')
         assert 'Of 1 storage pool 1 matches by kind' in refused.value.message
         assert 'too little GiB on 1 storage pool' in refused.value.message
@@ -301,7 +301,7 @@ class TestScheduledVolumes(MadeVolumes):
 
     def test_type_that_no_pool_serves_is_refused(self):
         volume_types.create(self.ctxt, 'ssd', {'volume_backend_name': 'ssd'})
-        with pytest.raises(exceptions.InsufficientCapacity, match='do not serve its volume type'):
+        with pytest.raises(exceptions.NotEnough, match='do not serve its volume type'):
             self.lease(more={'kind': 'scheduled'}, volume_type='ssd')
 
     def test_room_that_another_took_is_named_in_the_error(self):

@@ -253,7 +253,7 @@ class TestNetworks(NeutronTest):
         self.ask('PUT', path, {'trunk': {'admin_state_up': False}})
         ended = self.world.ended(lease)
         assert 'Neutron answered 409' in ended.reservations[0].status_reason
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.world.lease(segment_id=FIRST)
         self.ask('PUT', path, {'trunk': {'admin_state_up': True}})
         assert self.world.engine.settle(lease.id, seconds=600).status == 'TERMINATED'

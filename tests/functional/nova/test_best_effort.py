@@ -114,7 +114,7 @@ class TestBestEffort(BestEffortTest):
             ({}, '1 in the status SUSPENDED'),
             ({'min': 2}, 'drained for it, and 2 must be'),
         ):
-            with pytest.raises(exceptions.InsufficientCapacity, match=told):
+            with pytest.raises(exceptions.NotEnough, match=told):
                 self.ask(**wanted)
         assert self.host().open_to_unreserved
         assert self.world.trusts.present == set()
@@ -340,7 +340,7 @@ class TestTwoShared(BestEffortTest):
             self.boot_on(host)
         self.fill('host3', but_for=3 * 512)
         self.ask()
-        with pytest.raises(exceptions.InsufficientCapacity, match='Other hosts have no capacity'):
+        with pytest.raises(exceptions.NotEnough, match='Other hosts have no capacity'):
             self.ask()
         assert self.host('host2').open_to_unreserved
 
@@ -354,6 +354,6 @@ class TestTwoShared(BestEffortTest):
         self.boot_on('host1')
         first, second = self.ask(), self.ask()
         assert {self.host(name).emptied_for for name in self.SHARED} == {first.id, second.id}
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.ask()
         assert {self.went_on(each).status for each in (first, second)} == {'ACTIVE'}

@@ -162,7 +162,7 @@ class TestFlavorsOfCapacity(HostLeasesTest):
         assert self.hosts_of(lease) == {'host2'}
         assert self.inside(lease)[1] == 'host2'
         # One piece of gold is left, and a server takes two.
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self._lease(2)
 
     def test_host_lacks_the_trait_that_the_flavor_forbids(self):
@@ -180,7 +180,7 @@ class TestFlavorsOfCapacity(HostLeasesTest):
             self._give_gold(inventory)
             HostRefresher(self.conf, self.world.database, self.cloud).refresh()
             assert self.candidates(f'resources=CUSTOM_GOLD:{wanted}') == set()
-            with pytest.raises(exceptions.InsufficientCapacity) as caught:
+            with pytest.raises(exceptions.NotEnough) as caught:
                 self._lease(1, resources__CUSTOM_GOLD=str(wanted))
             assert caught.value.available_from is None
         lease = self._lease(1, resources__CUSTOM_GOLD='4')

@@ -54,7 +54,7 @@ class TestHostEmptier(HostLeasesTest):
         assert (host.state, host.available) == (State.EMPTYING, False)
         assert host.reason == 'The host is being drained.'
         assert lanes.POOL in self.aggregates('host1')
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.lease_hosts()
         self.poll()
         host = self.host()

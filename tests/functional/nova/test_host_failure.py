@@ -80,7 +80,7 @@ class TestBeforeTheStart(HostFailureTest):
         assert reservation.status_reason == f'Host {host} was replaced by {other}.'
         assert self.world.told().count('lease.update') == 1
         assert 'forced down' in self.row(host).disabled_reason
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.lease_hosts(min=1, names=host, name='second')
         self.fail(host, False)
         assert (self.row(host).available, self.row(host).disabled_reason) == (True, None)
@@ -192,7 +192,7 @@ class TestDuringTheLease(HostFailureTest):
         self.fail(host, False)
         assert not self.row(host).failed
         assert (enable().available, enable().failed) == (False, True)
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.lease_hosts(min=1, names=host, name='second')
         self.watch.watch()
         assert 'still has 1 servers' in self.row(host).reason

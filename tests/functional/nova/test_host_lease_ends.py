@@ -59,7 +59,7 @@ class TestMigrate(EndsTest):
 
     def test_calendar_keeps_the_host_until_the_servers_have_had_their_time(self):
         self.run_lease(0, on_end='migrate', grace=600)
-        with pytest.raises(exceptions.InsufficientCapacity, match='13:10'):
+        with pytest.raises(exceptions.NotEnough, match='13:10'):
             self.lease_hosts('2026-12-01 13:00', name='second')
 
     def test_what_cannot_be_moved_is_told_and_shelved_when_the_time_is_over(self):
@@ -114,7 +114,7 @@ class TestGrace(EndsTest):
         self.lease_hosts('2026-12-01 13:05', name='second')
         (reservation,) = lease.reservations
         more = {'id': reservation.id, 'grace': 301}
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.world.update(lease.id, reservations=[more])
         self.world.update(lease.id, reservations=[{**more, 'grace': 300}])
 
@@ -194,10 +194,10 @@ class TestLate(EndsTest):
         lease, second = self.run_late()
         self.world.operations.delete_lease(self.world.owner(second.id), second.id)
         self.settled(second)
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.lease_hosts(end='2026-12-01 15:00', name='third')
         self.end_late(lease)
-        with pytest.raises(exceptions.InsufficientCapacity) as caught:
+        with pytest.raises(exceptions.NotEnough) as caught:
             self.lease_hosts(end='2026-12-01 15:00', name='third')
         freed = self.world.lease(lease.id).reservations[0].freed_at
         clean = freed + datetime.timedelta(seconds=600)

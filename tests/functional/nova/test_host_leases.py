@@ -50,9 +50,7 @@ class TestHostLeases(HostLeasesTest):
         many = self.lease_hosts(min=1, max=3)
         assert self.hosts_of(many) == {'host1', 'host2'}
         trusts = set(self.world.trusts.present)
-        with pytest.raises(
-            exceptions.InsufficientCapacity, match='from 2026-12-01 14:00 UTC on'
-        ) as caught:
+        with pytest.raises(exceptions.NotEnough, match='from 2026-12-01 14:00 UTC on') as caught:
             self.lease_hosts(min=1, name='one more')
         assert caught.value.field == 'reservations[0].min'
         assert self.world.trusts.present == trusts
@@ -86,9 +84,7 @@ class TestHostLeases(HostLeasesTest):
         self.conf.set_override('cleaning_seconds', 600, group='physical:host')
         first = self.settled(self.lease_hosts(end='2026-12-01 13:00', min=2))
         assert self.settled(first, hours=1).status == 'TERMINATED'
-        with pytest.raises(
-            exceptions.InsufficientCapacity, match='from 2026-12-01 13:10 UTC on'
-        ) as caught:
+        with pytest.raises(exceptions.NotEnough, match='from 2026-12-01 13:10 UTC on') as caught:
             self.lease_hosts('2026-12-01 13:05', min=1, name='second')
         self.lease_hosts(caught.value.available_from, min=1, name='third')
 
@@ -183,7 +179,7 @@ class TestHostLeases(HostLeasesTest):
             {used},
             {used},
         )
-        with pytest.raises(exceptions.InsufficientCapacity, match='from 2026-12-01 12:10 UTC on'):
+        with pytest.raises(exceptions.NotEnough, match='from 2026-12-01 12:10 UTC on'):
             self.lease_hosts(min=1, project=OTHERS, name='too early')
         self.time.forward(seconds=600)
         other = self.settled(self.lease_hosts(min=1, project=OTHERS, name='other'))
@@ -244,7 +240,7 @@ class TestHostLeases(HostLeasesTest):
         first = self.lease_hosts('2026-12-01 13:00', '2026-12-01 14:00', min=2)
         self.lease_hosts('2026-12-01 15:00', '2026-12-01 16:00', min=1, name='second')
         self.world.update(first.id, end_date='2026-12-01 15:00')
-        with pytest.raises(exceptions.InsufficientCapacity) as caught:
+        with pytest.raises(exceptions.NotEnough) as caught:
             self.world.update(first.id, end_date='2026-12-01 15:01')
         assert caught.value.field == 'end_date'
         (reservation,) = first.reservations
@@ -337,7 +333,7 @@ class TestCapacityLeases(HostLeasesTest):
         assert self.hosts_of(apart) == {'host1', 'host2'}
         together = self.lease_room(2, affinity='True', name='together')
         assert len(self.hosts_of(together)) == 1
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.lease_room(3, affinity=False, name='three')
 
     def test_what_a_host_has_is_promised_once(self):
@@ -347,11 +343,11 @@ class TestCapacityLeases(HostLeasesTest):
         )
         room = min(host.capacity[unit] // size for unit, size in piece.items() if size)
         self.lease_room(room, affinity=True, names='host1')
-        with pytest.raises(exceptions.InsufficientCapacity) as caught:
+        with pytest.raises(exceptions.NotEnough) as caught:
             self.lease_room(1, name='one more', names='host1')
         assert caught.value.field == 'reservations[0].amount'
         self.TYPE = HostPlugin.resource_type
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.lease_hosts(names='host1')
 
     def test_flavor_that_is_not_there_is_refused(self):

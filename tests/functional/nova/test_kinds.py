@@ -38,13 +38,13 @@ class KindsTest(HostLeasesTest):
         lease = self.settled(self.ask('immediate', *wanted))
         assert (lease.kind, lease.status) == ('immediate', 'ACTIVE')
         assert self.is_entered(lease)
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.ask('immediate', *wanted)
 
     def assert_scheduled(self, *wanted):
         lease = self.ask('scheduled', *wanted, start_date='2026-12-01 14:00')
         assert (lease.kind, lease.status) == ('scheduled', 'PENDING')
-        with pytest.raises(exceptions.InsufficientCapacity, match='from 2026-12-01 16:00 UTC on'):
+        with pytest.raises(exceptions.NotEnough, match='from 2026-12-01 16:00 UTC on'):
             self.ask('scheduled', *wanted, start_date='2026-12-01 15:00')
         assert self.refused(lease)
         assert self.is_entered(self.settled(lease, hours=2))
@@ -91,6 +91,6 @@ class TestKinds(KindsTest):
         lease = self.settled(self.ask('immediate', self.hosts(), thing))
         assert {each.status for each in lease.reservations} == {'active'}
         other = {'resource_type': TYPE, 'resource_id': 'thing2'}
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.ask('immediate', self.hosts(), other)
         assert self.world.things.count('wake', 'thing2') == 0

@@ -52,9 +52,7 @@ class TestScheduled(SmallHostTest):
     def test_without_room_it_is_refused_until_a_lease_frees_some(self):
         self.lease(count=2)
         self.look_around()
-        with pytest.raises(
-            exceptions.InsufficientCapacity, match='too little VCPU on 1 host'
-        ) as caught:
+        with pytest.raises(exceptions.NotEnough, match='too little VCPU on 1 host') as caught:
             self.scheduled(end='2026-12-01 13:30')
         assert caught.value.available_from == '2026-12-01T14:00:00.000000'
         assert caught.value.field == 'reservations[0].server'
@@ -62,7 +60,7 @@ class TestScheduled(SmallHostTest):
 
     def test_other_scheduled_leases_take_their_room(self):
         self.scheduled(count=2)
-        with pytest.raises(exceptions.InsufficientCapacity) as caught:
+        with pytest.raises(exceptions.NotEnough) as caught:
             self.scheduled('2026-12-01 13:30', '2026-12-01 14:30')
         assert caught.value.available_from == '2026-12-01T14:00:00.000000'
         self.scheduled('2026-12-01 14:00', '2026-12-01 15:00', count=2)
@@ -74,7 +72,7 @@ class TestScheduled(SmallHostTest):
             ('end_date', START, '2026-12-01 14:30'),
             ('start_date', '2026-12-01 13:30', '2026-12-01 14:30'),
         ):
-            with pytest.raises(exceptions.InsufficientCapacity, match='too little') as caught:
+            with pytest.raises(exceptions.NotEnough, match='too little') as caught:
                 self.world.operations.update_lease(
                     owner, lease_id, {'start_date': start, 'end_date': end}
                 )

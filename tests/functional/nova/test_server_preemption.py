@@ -116,7 +116,7 @@ class TestServerPreemption(ServerPreemptionTest):
         for kind in ('immediate', 'scheduled'):
             before = self.world.lease(filler)
             if kind == 'scheduled':
-                with pytest.raises(exceptions.InsufficientCapacity):
+                with pytest.raises(exceptions.NotEnough):
                     self.lease(START, more={'kind': kind}, name='other', count=3)
             else:
                 other = self.lease(name='other', count=3)
@@ -148,7 +148,7 @@ class TestServerPreemption(ServerPreemptionTest):
         for kind, told in (('immediate', 'ERROR'), ('scheduled', None)):
             more = {'preemptible': True, 'kind': kind}
             if told is None:
-                with pytest.raises(exceptions.InsufficientCapacity):
+                with pytest.raises(exceptions.NotEnough):
                     self.lease(START, more=more, name='other', count=2)
                 continue
             other = self.lease(more=more, name='other', count=2)

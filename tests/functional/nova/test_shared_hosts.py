@@ -39,7 +39,7 @@ class TestLent(HostLeasesTest):
 
     def test_nothing_is_promised_of_it(self):
         assert not self.host().available
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             self.lease_hosts()
 
     def test_it_is_disabled_and_enabled_and_lent_all_the_time(self):

@@ -101,7 +101,7 @@ class TestLeasesBySizes(SizesTest):
         assert self.flavor_ids() == {lease.reservations[0].id}
 
     def test_sizes_of_no_host_are_refused(self):
-        with pytest.raises(exceptions.InsufficientCapacity) as caught:
+        with pytest.raises(exceptions.NotEnough) as caught:
             self.lease_hosts(**{**SIZES, 'vcpus': 10_000})
         assert caught.value.field == 'reservations[0].amount'
 

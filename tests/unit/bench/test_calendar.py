@@ -19,5 +19,5 @@ def test_bench_of_the_calendar(tmp_path, shares):
     if shares:
         bench.check(25, 20)
     else:
-        with pytest.raises(exceptions.InsufficientCapacity, match='Capacity is sufficient'):
+        with pytest.raises(exceptions.NotEnough, match='Capacity is sufficient'):
             bench.check(25, 20)

@@ -19,7 +19,7 @@ def test_promise_takes_units_until_none_is_free(any_hall: Hall) -> None:
     assert len(hall.book(demand(1, 2))) == 2
     assert len(hall.book(demand(1, 2))) == 1
     assert {row[0] for row in hall.promised()} == {*ids}
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.book(demand(), start=0.5, end=2)
     assert len(hall.promised()) == 3
     assert len(hall.book(demand(3), start=1, end=2)) == 3
@@ -33,7 +33,7 @@ def test_promise_shares_a_unit_up_to_its_capacity(any_hall: Hall) -> None:
     assert hall.promised() == [(unit, 0, 1, 3, 0), (unit, 0, 1, 1, 1)]
     assert (first.piece, second.piece) == ({'vcpus': 1}, {'vcpus': 1})
     for each in (shares(), demand()):
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             hall.book(each)
 
 
@@ -42,7 +42,7 @@ def test_promise_to_two_reservations_of_a_lease_on_one_unit(any_hall: Hall) -> N
     (unit,) = hall.units()
     hall.book(shares(), shares(2), shares())
     assert [row[3:] for row in hall.promised()] == [(1, 0), (2, 1), (1, 2)]
-    with pytest.raises(exceptions.InsufficientCapacity) as refused:
+    with pytest.raises(exceptions.NotEnough) as refused:
         hall.book(shares(2), shares(3), start=1, end=2)
     assert refused.value.field == 'field1'
     hall.book(shares(2), shares(2), start=1, end=2)
@@ -71,7 +71,7 @@ def test_replan_longer_and_shorter(any_hall: Hall, keep: bool) -> None:
     assert len(hall.replan(mine, demand(), end=4, keep=keep)) == 1
     assert hall.promised()[0][:3] == (unit, 0, 4)
     assert hall.replan(mine, demand(), end=4, keep=keep) == []
-    with pytest.raises(exceptions.InsufficientCapacity) as refused:
+    with pytest.raises(exceptions.NotEnough) as refused:
         hall.replan(mine, demand(), end=4.5, keep=keep)
     assert (refused.value.available_from is None) == keep
     assert hall.promised()[0][:3] == (unit, 0, 4)
@@ -126,15 +126,11 @@ def test_refused_change_of_a_running_lease_says_when_it_would_do(any_hall: Hall)
     for start, end in ((0, 2), (2, 4), (5, 6)):
         hall.book(demand(matches=lambda each: each.id == other), start=start, end=end)
     hall.begin(25)
-    with pytest.raises(
-        exceptions.InsufficientCapacity, match='Retry later: capacity is'
-    ) as refused:
+    with pytest.raises(exceptions.NotEnough, match='Retry later: capacity is') as refused:
         hall.replan(mine, demand(2), end=9, keep=True)
     assert refused.value.available_from == f'{hall.at(6):%Y-%m-%dT%H:%M:%S.%f}'
     hall.book(demand(matches=lambda each: each.id == other), start=6, end=12)
-    with pytest.raises(
-        exceptions.InsufficientCapacity, match='at all times until the lease ends'
-    ) as refused:
+    with pytest.raises(exceptions.NotEnough, match='at all times until the lease ends') as refused:
         hall.replan(mine, demand(2), end=9, keep=True)
     assert refused.value.available_from is None
 
@@ -158,7 +154,7 @@ def test_refused_change_of_a_running_lease_is_explained_outside_of_its_transacti
         transaction = hall.calendar.transaction(session)
         hall.calendar.reallocate(transaction, [wanted], *times, keep=True)
     error = refused.value.explain()
-    assert isinstance(error, exceptions.InsufficientCapacity)
+    assert isinstance(error, exceptions.NotEnough)
     assert error.available_from == dates.serialize(hall.at(later))
 
 
@@ -167,7 +163,7 @@ def test_refused_change_of_a_running_lease_says_no_time_when_it_is_over(hall: Ha
     (mine,) = hall.book(demand(matches=lambda each: each.id == first), end=9, after=HOUR)
     hall.book(demand(matches=lambda each: each.id == other), end=9.5)
     hall.begin(25)
-    with pytest.raises(exceptions.InsufficientCapacity, match='at all times until the lease ends'):
+    with pytest.raises(exceptions.NotEnough, match='at all times until the lease ends'):
         hall.replan(mine, demand(2), end=9, keep=True, after=HOUR)
 
 
@@ -194,7 +190,7 @@ def test_replan_of_a_running_lease_moves_others_out_of_its_lane(any_hall: Hall) 
     # The memory knows it, and no lane is left.
     assert [each.lane for each in hall.replan(last, shares(), start=3, end=6)] == [1]
     hall.book(shares(), start=4, end=6)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.book(shares(), start=3.5, end=4)
     assert not hall.wrong()
 
@@ -236,7 +232,7 @@ def test_unit_that_is_late_is_kept_and_what_is_next_begins_when_it_is_clean(
         hall.extend(late, until)
         assert [row[1:3] for row in hall.promised()] == [(0, until), (until, 9)]
     hall.release(waiting, 0.5)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.book(demand(), start=1.75, end=9)
     (waiting,) = hall.book(demand(), start=2, end=9)
     hall.release(late, empty, after=0.25)
@@ -296,7 +292,7 @@ def test_pieces_that_are_late_are_kept_where_nobody_else_is_promised_them(any_ha
     hall.begin(25)
     hall.extend(late, 2.5)
     assert hall.promised()[0] == (unit, 0, 2, 3, 0)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.book(shares(1), start=1.75, end=2)
 
 
@@ -318,7 +314,7 @@ def test_move_replaces_a_unit_that_died(any_hall: Hall) -> None:
     hall = any_hall
     unit, other = hall.units(2)
     (mine,) = hall.book(demand(matches=lambda each: each.id == unit), end=3)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.move(mine, demand(matches=lambda each: each.id == unit))
     assert [each.unit_id for each in hall.move(mine, demand())] == [other]
     assert hall.promised() == [(other, 0, 3, 1, 0)]
@@ -395,5 +391,5 @@ def test_promises_cost_the_same_statements_for_any_number_of_units(
     assert costs(hall.replan, mine, demand(units), start=1, end=1.5) == 5
     assert costs(hall.release, mine, 0) == 3
     assert costs(hall.check, demand(units), start=1) == 2
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.book(demand(units + 1))

@@ -191,7 +191,7 @@ def test_a_unit_that_is_gone_is_not_promised(any_hall: Hall) -> None:
     hall.check(demand(2))
     hall.delete_unit(gone)
     assert [each.unit_id for each in hall.book(demand(1, 2))] == [left]
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.book(demand())
 
 
@@ -228,7 +228,7 @@ def test_what_was_promised_late_is_not_promised_again(any_hall: Hall) -> None:
     hall.check(demand())
     take_late(hall, unit)
     assert [each.unit_id for each in hall.book(demand(1, 2))] == [other]
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.book(demand())
     assert not hall.wrong()
 
@@ -243,7 +243,7 @@ def test_a_lease_is_not_made_longer_into_what_was_promised_late(
     hall.check(demand())
     take_late(hall, unit, start=1, end=2)
     take_late(hall, other, start=0, end=2)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.replan(mine, demand(), end=2, keep=keep)
     assert not hall.wrong()
 
@@ -271,7 +271,7 @@ def test_a_refusal_in_a_transaction_that_has_written_is_verified_in_another(hall
 def test_a_wider_capacity_is_seen(hall: Hall) -> None:
     (unit,) = hall.units()
     hall.book(shares(4))
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.book(shares())
     hall.change_unit(unit, capacity={name: 2 * amount for name, amount in CAPACITY.items()})
     hall.book(shares(4))

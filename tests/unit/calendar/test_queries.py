@@ -17,7 +17,7 @@ def no_unit(_unit: Unit) -> bool:
 def test_check_of_a_demand_promises_nothing(hall: Hall) -> None:
     hall.units()
     hall.check(demand())
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.check(demand(2))
     assert not hall.promised()
 
@@ -35,7 +35,7 @@ def test_refusal_says_what_is_missing_and_when_it_is_not(
     hall.units(2)
     hall.book(demand(), start=0, end=2)
     hall.book(demand(2), start=3, end=5)
-    with pytest.raises(exceptions.InsufficientCapacity) as refused:
+    with pytest.raises(exceptions.NotEnough) as refused:
         hall.book(demand(least), start=1, end=3)
     error = refused.value
     assert error.field == 'field0'
@@ -56,7 +56,7 @@ def test_refusal_has_the_times_of_the_lease_not_of_its_cleaning(hall: Hall) -> N
     hall.units()
     hall.book(demand(), start=0, end=2, after=2 * HOUR)
     assert hall.promised()[0][1:3] == (0, 4)
-    with pytest.raises(exceptions.InsufficientCapacity) as refused:
+    with pytest.raises(exceptions.NotEnough) as refused:
         hall.book(demand(), start=3, end=4, after=HOUR)
     period = f'{dates.sentence(hall.at(3))} to {dates.sentence(hall.at(4))}'
     assert f' free from {period}' in refused.value.message
@@ -66,7 +66,7 @@ def test_refusal_has_the_times_of_the_lease_not_of_its_cleaning(hall: Hall) -> N
 def test_units_that_are_disabled_are_not_promised(hall: Hall) -> None:
     hall.units(available=False)
     hall.units(lanes=0)
-    with pytest.raises(exceptions.InsufficientCapacity) as refused:
+    with pytest.raises(exceptions.NotEnough) as refused:
         hall.book(demand())
     assert refused.value.available_from is None
     assert 'no host matches. More units match, but are disabled' in refused.value.message
@@ -94,9 +94,7 @@ def test_refusal_says_what_no_unit_has_although_all_are_taken(
 ) -> None:
     hall.units(2, access={'project_ids': ['p'], 'domain_ids': []})
     hall.book(demand(2))
-    with pytest.raises(
-        exceptions.InsufficientCapacity, match='insufficient at all times'
-    ) as refused:
+    with pytest.raises(exceptions.NotEnough, match='insufficient at all times') as refused:
         hall.book(wanted)
     assert refused.value.message.endswith(sentence)
     assert (refused.value.field, refused.value.available_from) == ('field0', None)

@@ -43,7 +43,7 @@ def test_the_last_host_has_one_winner(any_hall: Hall, one_manager: bool) -> None
     hall.units()
     managers = [hall.calendar if one_manager else Calendar(hall.database) for _ in range(8)]
     found = at_once([lambda c=each: hall.book(demand(), calendar=c) for each in managers])
-    refused = [each for each in found if isinstance(each, exceptions.InsufficientCapacity)]
+    refused = [each for each in found if isinstance(each, exceptions.NotEnough)]
     assert len(refused) == 7, found
     assert len(hall.promised()) == 1
 
@@ -73,7 +73,7 @@ def _try(hall: Hall, calendar: Calendar, rng: random.Random) -> list[Allocation]
     wanted = demand(least) if rng.random() < 0.4 else shares(least, 3)
     try:
         return hall.book(wanted, start=start, end=start + rng.randint(1, 4), calendar=calendar)
-    except exceptions.InsufficientCapacity:
+    except exceptions.NotEnough:
         return []
 
 
@@ -129,7 +129,7 @@ def test_guard_and_key_each_prevent_promises_of_the_same(
     _while_searching(monkeypatch, between)
     wanted: Demand = shares(2)
     if guard or key:
-        with pytest.raises(exceptions.InsufficientCapacity):
+        with pytest.raises(exceptions.NotEnough):
             hall.book(wanted)
     else:
         hall.book(wanted)
@@ -165,7 +165,7 @@ def test_what_other_threads_read_meanwhile_is_not_what_was_searched(
         hall.check(shares())
 
     _while_searching(monkeypatch, [rival])
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         hall.book(shares(2))
     assert not hall.wrong()
     hall.database.dispose()

@@ -47,7 +47,7 @@ def test_refusal_says_when_there_is_enough_or_why_never(
     wanted, timelines, count, text, available
 ) -> None:
     error = refused(wanted, timelines, count)
-    assert isinstance(error, exceptions.InsufficientCapacity)
+    assert isinstance(error, exceptions.NotEnough)
     assert (error.field, error.available_from) == ('min', available)
     assert text in error.message
 

@@ -5,7 +5,7 @@ from climate_common import resource_types
 from climate_core.lease import states
 from climate_core.plugins import server_end, stack_end, volume_end
 from climateclient.extension import leases
-from climateclient.osc import listing, reservation
+from climateclient.osc import listing, reservation, wait
 
 
 @pytest.mark.parametrize(
@@ -23,5 +23,23 @@ def test_ends_of_a_type_are_those_of_its_plugin(resource_type, end_steps) -> Non
 
 def test_statuses_of_the_client_are_those_of_the_service() -> None:
     assert {*listing.STATUSES} == {*states.LeaseStatus}
-    assert {*leases.JOINABLE} <= {*states.LeaseStatus}
     assert {*reservation.LIVE} <= {*states.ReservationStatus}
+
+
+@pytest.mark.parametrize(
+    ('statuses', 'other_statuses'),
+    [
+        pytest.param(
+            leases.JOINABLE,
+            ('WAITING', 'IN_PROGRESS', 'TERMINATING', 'TERMINATED', 'DELETING', 'TIMEDOUT'),
+            id='joinable',
+        ),
+        pytest.param(
+            wait._OVER,
+            ('WAITING', 'IN_PROGRESS', 'PENDING', 'STARTING', 'ACTIVE', 'TERMINATING', 'DELETING'),
+            id='over',
+        ),
+    ],
+)
+def test_clients_sort_every_status_of_a_lease(statuses, other_statuses) -> None:
+    assert sorted([*statuses, *other_statuses]) == sorted(states.LeaseStatus)

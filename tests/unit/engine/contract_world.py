@@ -105,9 +105,7 @@ class InstantEvacuation:
     def __init__(self, world: 'ContractWorld') -> None:
         self._world = world
 
-    def choose_hosts(
-        self, draft: Draft, refused: exceptions.InsufficientCapacity
-    ) -> tuple[int, ...]:
+    def choose_hosts(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
         return (1,)
 
     def take_hosts(self, session: orm.Session, draft: Draft, lease: model.Lease) -> model.Lease:

@@ -57,7 +57,7 @@ def test_fewest_give_way_and_only_if_that_makes_room_for_all(
 
 
 def refuse(*_: Any) -> None:
-    raise exceptions.InsufficientCapacity('There is no room.')
+    raise exceptions.NotEnough('There is no room.')
 
 
 def waiting(house: House, monkeypatch: pytest.MonkeyPatch, count: int) -> str:

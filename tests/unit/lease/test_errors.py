@@ -7,7 +7,7 @@ from climate_core import exceptions
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 
 WRONG = exceptions.BadRequest('end_date: must be a date.', field='end_date')
-OTHER = exceptions.InsufficientCapacity('None is free.', field='min')
+OTHER = exceptions.NotEnough('None is free.', field='min')
 
 
 def test_collector_collects_the_errors_of_its_blocks() -> None:

@@ -175,7 +175,7 @@ def test_change_is_refused_with_the_reason_and_the_earliest_time(
     period: str,
     later: str | None,
 ) -> None:
-    with pytest.raises(exceptions.InsufficientCapacity) as refused:
+    with pytest.raises(exceptions.NotEnough) as refused:
         change(start, others, values)
     error = refused.value
     begin, end = (f'2026-12-01 {each} UTC' for each in period.split())
@@ -222,7 +222,7 @@ def test_change_to_what_there_never_is_says_what_no_host_has(
     told: str,
 ) -> None:
     if values.keys() <= {*plugin.changeable}:
-        with pytest.raises(exceptions.InsufficientCapacity) as refused:
+        with pytest.raises(exceptions.NotEnough) as refused:
             change(start, [], {**TWO, **ANY, **values})
         assert f'{sentence}{told}.' in refused.value.message
         assert refused.value.field == f'reservations[0].{field}'

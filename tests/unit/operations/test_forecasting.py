@@ -27,9 +27,7 @@ def test_refusal_says_why_and_when_it_would_do(freed: int, later: str | None) ->
     release = Release(at=dates.to_microseconds(NOON), host='x', amounts={'VCPU': freed})
     forecast = Forecast([TargetHost(name='x', free={'VCPU': 0})], [release])
     servers = [RunningServer(id=each, amounts={'VCPU': 1}) for each in 'ab']
-    with pytest.raises(
-        exceptions.InsufficientCapacity, match='too little VCPU on 1 host'
-    ) as refused:
+    with pytest.raises(exceptions.NotEnough, match='too little VCPU on 1 host') as refused:
         pool_forecast.check_servers(forecast, servers, NOON - HOUR, NOON)
     assert refused.value.available_from == later
     when = 'Capacity is expected from 2099-01-01 12:00 UTC on.'
@@ -85,18 +83,16 @@ def wanted(vcpus: int) -> list[Reservation]:
 def test_smaller_one_passes_a_larger_one_if_that_makes_it_no_later(
     expected: pool_forecast.PoolForecast,
 ) -> None:
-    with pytest.raises(exceptions.InsufficientCapacity) as refused:
+    with pytest.raises(exceptions.NotEnough) as refused:
         expected.take(wanted(2), NOON, NOON + HOUR)
     expected.keep(wanted(2), NOON, NOON + HOUR, refused.value.available_from)
-    with pytest.raises(
-        exceptions.InsufficientCapacity, match='too little capacity left for another lease'
-    ):
+    with pytest.raises(exceptions.NotEnough, match='too little capacity left for another lease'):
         expected.take(wanted(1), NOON, NOON + 2 * HOUR)
     expected.take(wanted(1), NOON, NOON + HOUR)
 
 
 def test_what_never_finds_room_keeps_nobody_waiting(expected: pool_forecast.PoolForecast) -> None:
-    with pytest.raises(exceptions.InsufficientCapacity) as refused:
+    with pytest.raises(exceptions.NotEnough) as refused:
         expected.take(wanted(3), NOON, NOON + HOUR)
     assert refused.value.available_from is None
     expected.keep(wanted(3), NOON, NOON + HOUR, None)

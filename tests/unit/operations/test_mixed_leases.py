@@ -59,7 +59,7 @@ def test_part_that_is_not_free_refuses_the_whole_and_is_named(
     if raced:
         # As if the other lease had come after the check: the transaction that writes judges.
         monkeypatch.setattr(allocation, 'check_capacity', lambda *_: None)
-    with pytest.raises(exceptions.InsufficientCapacity, match=told) as caught:
+    with pytest.raises(exceptions.NotEnough, match=told) as caught:
         mixed.lease(NOW, END, ALL)
     assert caught.value.field == field
     with mixed.world.database.reader() as session:
@@ -91,7 +91,7 @@ def test_addition_that_is_not_free_leaves_the_lease_as_it_was(
 ) -> None:
     mixed.lease(LATER, END, [a_network()])
     lease = mixed.lease(LATER, END, [some_hosts()])
-    with pytest.raises(exceptions.InsufficientCapacity) as caught:
+    with pytest.raises(exceptions.NotEnough) as caught:
         mixed.world.operations.creator.add_reservation(user(), lease.id, added)
     assert caught.value.field == field
     assert mixed.world.lease(lease.id) == lease

@@ -76,7 +76,7 @@ def test_refusal_names_what_others_are_promised_and_nothing_of_them(
     error = refused(mixed, asked)
     times = 'between 2026-12-01 13:00 UTC and 2026-12-01 15:00 UTC'
     assert error.message == f'{told} {times}. {LATER}'
-    assert isinstance(error, exceptions.InsufficientCapacity)
+    assert isinstance(error, exceptions.NotEnough)
     assert error.field == PLACE + field
     assert not any(each.id in error.message for each in others)
 
@@ -101,7 +101,7 @@ def test_refusal_names_addresses_that_are_not_set_apart_or_in_another_network(
     error = refused(mixed, addresses(*required))
     assert error.message == f'Capacity is insufficient at all times: {told}'
     assert (type(error), error.field) == (
-        exceptions.InsufficientCapacity,
+        exceptions.NotEnough,
         f'{PLACE}required_floatingips',
     )
 
@@ -181,7 +181,7 @@ def test_change_to_addresses_that_are_taken_names_them(mixed: Mixed, start: str)
     mixed.world.run_until_idle()
     (mine,) = lease.reservations
     values = {'id': mine.id, 'amount': 2, 'required_floatingips': [FIRST, SECOND]}
-    with pytest.raises(exceptions.InsufficientCapacity) as caught:
+    with pytest.raises(exceptions.NotEnough) as caught:
         mixed.change(lease, reservations=[values])
     assert caught.value.message.startswith(f'{SECOND} is allocated to another reservation between')
     assert caught.value.field == f'{PLACE}required_floatingips'

@@ -49,7 +49,7 @@ def test_refusal_names_the_part_and_says_what_would_do(
     mixed: Mixed, lease: model.Lease, other: model.Lease
 ) -> None:
     before = mixed.world.lease(lease.id)
-    with pytest.raises(exceptions.InsufficientCapacity) as caught:
+    with pytest.raises(exceptions.NotEnough) as caught:
         mixed.change(lease, end_date=FOUR)
     assert caught.value.field == 'end_date'
     (address,) = (e.id for e in lease.reservations if e.resource_type == FIP)
@@ -78,8 +78,8 @@ def test_refusal_says_of_each_part_until_when_it_could_be_extended(
     mixed.lease('2026-12-01 15:00', FIVE, [some_hosts()])
     ids = {each.resource_type: each.id for each in lease.reservations}
 
-    def refused(end: str, partial: bool = False) -> exceptions.InsufficientCapacity:
-        with pytest.raises(exceptions.InsufficientCapacity) as caught:
+    def refused(end: str, partial: bool = False) -> exceptions.NotEnough:
+        with pytest.raises(exceptions.NotEnough) as caught:
             mixed.change(lease, end_date=end, partial=partial)
         return caught.value
 
@@ -121,7 +121,7 @@ def test_partial_extends_the_rest_and_ends_that_part_at_its_old_end(
 ) -> None:
     mixed.change(lease, end_date=FOUR, partial=True)
     assert early(mixed, lease) == {FIP: '14:00'}
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         mixed.lease(TWO, FOUR, [some_hosts()])
     mixed.world.run_until_idle(hours=1, minutes=30)
     assert mixed.statuses(lease) == {HOST: 'active', FIP: 'active', SERVER: 'active'}
@@ -140,7 +140,7 @@ def test_partial_extends_the_rest_and_ends_that_part_at_its_old_end(
 def test_partial_of_what_is_free_extends_all(mixed: Mixed, lease: model.Lease) -> None:
     mixed.change(lease, end_date=FOUR, partial=True)
     assert early(mixed, lease) == {}
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         mixed.lease(TWO, FOUR, [some_addresses()])
 
 
@@ -188,7 +188,7 @@ def test_part_that_ends_early_can_be_taken_out_at_once(
 def test_lease_of_which_nothing_can_be_extended_is_refused(mixed: Mixed) -> None:
     lease = mixed.lease(ONE, TWO, [some_addresses()])
     mixed.lease(TWO, FOUR, [some_addresses()])
-    with pytest.raises(exceptions.InsufficientCapacity) as caught:
+    with pytest.raises(exceptions.NotEnough) as caught:
         mixed.change(lease, end_date=FOUR, partial=True)
     assert caught.value.message.startswith(f'This lease cannot be extended until {FOUR} UTC: ')
     assert 'partial' not in str(caught.value)

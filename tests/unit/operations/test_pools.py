@@ -76,7 +76,7 @@ def test_only_those_who_are_named_get_its_hosts(any_world: World, lease: Lease) 
     enrol(any_world, 'cn1', 'gpu')
     restrict(any_world, 'p2', domain_ids=['d3'])
     enrol(any_world, 'cn2', 'gpu')
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         lease()
     assert lease('p2') | lease('any', 'd3') == {'cn1', 'cn2'}
 
@@ -132,7 +132,7 @@ def test_host_that_changes_its_pool_is_for_those_of_the_new_one(
         db.HOSTS.update(session, host_id, unit, {})
 
     any_world.database.write(move)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         lease()
     assert any_world.database.read(db.list_pools) == [
         Pool('default', 0),

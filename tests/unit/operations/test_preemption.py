@@ -50,14 +50,14 @@ def test_as_few_as_needed_wait(hotel: Hotel) -> None:
 
 def test_what_would_not_be_enough_is_refused_and_nobody_waits(hotel: Hotel) -> None:
     first, second = book(hotel, 'first', preemptible=True), book(hotel, 'second')
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         book(hotel, 'other', 2)
     assert hotel.status(first, second) == ['PENDING', 'PENDING']
 
 
 def test_preemptible_lease_takes_nothing(hotel: Hotel) -> None:
     book(hotel, 'first', 2, preemptible=True)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         book(hotel, 'second', preemptible=True)
 
 
@@ -326,14 +326,12 @@ def test_nothing_is_preempted_for_what_the_calendar_does_not_lack(
     """What is made for a lease with hosts may find no room where the calendar has nothing of."""
 
     def refuse(*_: Any) -> None:
-        raise exceptions.InsufficientCapacity(
-            'There is no capacity for its servers.', 'reservations'
-        )
+        raise exceptions.NotEnough('There is no capacity for its servers.', 'reservations')
 
     lost = book(hotel, 'lost', preemptible=True)
     monkeypatch.setattr(Draft, 'needs_forecast', True)
     monkeypatch.setattr(pool_forecast, 'check_draft', refuse)
-    with pytest.raises(exceptions.InsufficientCapacity, match='its servers'):
+    with pytest.raises(exceptions.NotEnough, match='its servers'):
         book(hotel, 'other')
     assert hotel.status(lost) == ['PENDING']
 

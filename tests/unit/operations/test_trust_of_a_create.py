@@ -91,10 +91,10 @@ def test_another_manager_took_the_last_host_meanwhile(world: World) -> None:
         each.plugins[kind] = HostPlugin(each.conf, cast(Cloud, None))
         each.calendar.refresh()
     other.operations.creator.create_lease(user(), body)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         world.operations.creator.create_lease(user(), body)
     assert (world.trusts.made, world.trusts.present) == (1, set())
     # It knows by now.
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         world.operations.creator.create_lease(user(), body)
     assert world.trusts.made == 1

@@ -61,9 +61,7 @@ def test_one_that_starts_now_is_filled_at_once(small):
 
 
 def test_without_room_it_is_refused_and_nothing_is_made(small):
-    with pytest.raises(
-        exceptions.InsufficientCapacity, match='3 servers do not fit together'
-    ) as caught:
+    with pytest.raises(exceptions.NotEnough, match='3 servers do not fit together') as caught:
         small.made(servers('a', 'b', 'c'), kind='scheduled')
     assert caught.value.field == 'reservations[0].template'
     assert not small.state.stacks
@@ -74,7 +72,7 @@ def test_without_room_it_is_refused_and_nothing_is_made(small):
 def test_what_a_stack_will_take_nobody_else_is_promised(small):
     small.made(servers('a', 'b'), kind='scheduled')
     other = {**servers('a'), 'name': 'other'}
-    with pytest.raises(exceptions.InsufficientCapacity) as caught:
+    with pytest.raises(exceptions.NotEnough) as caught:
         small.made(other, kind='scheduled')
     assert caught.value.available_from == '2026-12-01T14:00:00.000000'
     small.made(other, kind='scheduled', **LATER)
@@ -105,7 +103,7 @@ def test_a_stack_that_is_filled_takes_it_no_more(small):
 def test_dates_are_changed_only_if_there_will_be_room(small):
     small.made({**servers('a', 'b'), 'name': 'other'}, kind='scheduled', **LATER)
     lease_id = small.made(servers('a'), kind='scheduled')
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         small.move_as_alice(lease_id, end_date='2026-12-01 14:30')
     small.move_as_alice(lease_id, start_date='2026-12-01 13:30')
     small.time.forward(minutes=80)
@@ -131,7 +129,7 @@ def test_request_that_is_repeated_must_find_room_too(small):
     """The placeholder is there, its lease is not."""
     user, plugin, asked = small.stacks.user(), small.plugins['virtual:stack'], servers(*'abc')
     plugin.make(user, ID, asked, plugin.reserve(user, asked))
-    with pytest.raises(exceptions.InsufficientCapacity, match='3 servers do not fit together'):
+    with pytest.raises(exceptions.NotEnough, match='3 servers do not fit together'):
         small.made(asked, id=ID, kind='scheduled')
 
 
@@ -182,5 +180,5 @@ def test_stacks_and_servers_of_one_request_must_fit_together(small):
         'server': {'name': 'w', 'count': 2, 'flavorRef': 'small', 'imageRef': image},
     }
     small.made(server, kind='scheduled', **LATER)
-    with pytest.raises(exceptions.InsufficientCapacity):
+    with pytest.raises(exceptions.NotEnough):
         small.made(server, {**servers('a'), 'name': 'more'}, kind='scheduled')

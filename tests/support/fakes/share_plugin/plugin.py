@@ -57,7 +57,10 @@ class SharePlugin(prebuilt_plugin.PrebuiltPlugin):
                     f'resource_id: must be a share without access rules, not {share_id}.',
                     field='resource_id',
                 )
-        params = {**self._params(values), 'access_to': values.get('access_to', '0.0.0.0/0')}
+        params = {
+            **self._normalized_params(values),
+            'access_to': values.get('access_to', '0.0.0.0/0'),
+        }
         return ReservedResource(share['id'], params, {'gigabytes': share['size']})
 
     def _wake(self, context: StepContext, share: Mapping[str, Any]) -> PollAgain | None:
