@@ -31,7 +31,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import secrets
 from climate_core.lease import model
-from climate_core.plugins import prebuilt_plugin
+from climate_core.plugins import own_service_plugin
 from climate_core.plugins.base import NotOfLease, PollAgain, Reported, ReservedResource
 from climate_core.plugins.step_context import (
     END,
@@ -289,7 +289,7 @@ def reported_amounts(
     return {unit: int(amount) for unit, amount in values[_AMOUNTS_KEY].items()}
 
 
-class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
+class ProvisionedPlugin(own_service_plugin.CreatedForLeasePlugin, Reported):
     """Reserve resources that their service creates reserved because of a hint.
 
     Users create them so, or the lease service does for the lease.
@@ -382,7 +382,7 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         else:
             found = self._check(context, values['resource_id'])
             resource_id, amounts = found['id'], self._amounts(found)
-        parent_id = values.get(prebuilt_plugin.STACK_ID_KEY)
+        parent_id = values.get(own_service_plugin.STACK_ID_KEY)
         return ReservedResource(resource_id, params, amounts, parent_id=parent_id)
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:

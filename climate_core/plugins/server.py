@@ -20,7 +20,7 @@ from climate_core.cloud import errors, servers
 from climate_core.conf import cloud as cloud_conf
 from climate_core.conf import secrets
 from climate_core.plugins import (
-    prebuilt_plugin,
+    own_service_plugin,
     provisioned_plugin,
     server_checks,
     server_end,
@@ -66,17 +66,17 @@ class ServerPlugin(
     service = 'nova'
     description = 'A server that waits in the state RESERVED and starts with its lease.'
     options = (
-        prebuilt_plugin.on_end_option(
+        own_service_plugin.on_end_option(
             server_end.END_ACTIONS, 'server', 'A server that never started'
         ),
-        prebuilt_plugin.first_poll_option('Nova', 'nova_notifications'),
+        own_service_plugin.first_poll_option('Nova', 'nova_notifications'),
         cfg.StrOpt(
             'image_prefix',
             default='reserved_',
             help='Prefix of the name of the image that create_image creates; the name of the '
             'server follows.',
         ),
-        prebuilt_plugin.lead_option(
+        own_service_plugin.lead_option(
             'its servers are created, so that they can be started in time.'
         ),
         secrets.KEYS,
@@ -85,8 +85,8 @@ class ServerPlugin(
     )
     schema = {
         **server_spec.SCHEMA,
-        **prebuilt_plugin.end_action_schema(server_end.END_ACTIONS),
-        **prebuilt_plugin.STACK_ID_SCHEMA,
+        **own_service_plugin.end_action_schema(server_end.END_ACTIONS),
+        **own_service_plugin.STACK_ID_SCHEMA,
         **provisioned_plugin.amounts_schema(*resource_types.SERVER_UNITS),
     }
     key = server_spec.SPEC_KEY

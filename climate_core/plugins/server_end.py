@@ -20,7 +20,7 @@ from oslo_log import log
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import prebuilt_plugin, server_recovery
+from climate_core.plugins import own_service_plugin, server_recovery
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.step_context import (
     EndContext,
@@ -256,7 +256,7 @@ def _has_run(context: EndContext, server: Server) -> bool:
     Nova shows when a server was first launched, also if Heat started it. A recorded start counts,
     too, but not that of a member of a stack, which Heat may have left reserved.
     """
-    noted = context.has_run and prebuilt_plugin.STACK_ID_KEY not in context.reservation.params
+    noted = context.has_run and own_service_plugin.STACK_ID_KEY not in context.reservation.params
     return noted or bool(server.get('OS-SRV-USG:launched_at'))
 
 

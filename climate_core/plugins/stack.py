@@ -2,9 +2,9 @@
 """``virtual:stack``: a Heat stack with servers and volumes that are reserved.
 
 heat_ext has built them, reserved; each is a reservation of the same lease and a member of the
-stack, see :mod:`climate_core.plugins.prebuilt_plugin`. The stack is started by an update with what
-it has (``openstack stack update --existing``): Heat walks through it in the order of what depends
-on what, nested stacks too, and the classes of heat_ext start what is reserved. The intention is
+stack, see :mod:`climate_core.plugins.own_service_plugin`. The stack is started by an update with
+what it has (``openstack stack update --existing``): Heat walks through it in the order of what
+depends on what, nested stacks too, and the classes of heat_ext start what is reserved. The intention is
 written to the progress of the reservation first, so that no other manager requests it again; an
 action that hangs is requested again.
 
@@ -27,7 +27,7 @@ from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.conf import cloud as cloud_conf
-from climate_core.plugins import prebuilt_plugin, stack_end, stack_templates, step_context
+from climate_core.plugins import own_service_plugin, stack_end, stack_templates, step_context
 from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
 from climate_core.plugins.step_context import EndContext, Progress, StepContext
 
@@ -50,7 +50,7 @@ _BEFORE: Mapping[str, str] = {
 }
 
 
-class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
+class StackPlugin(own_service_plugin.CreatedForLeasePlugin):
     """Reserve stacks."""
 
     resource_type = resource_types.STACK
@@ -61,23 +61,23 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
     rank = 6
     rank_at_end = 100
     options = (
-        prebuilt_plugin.on_end_option(
+        own_service_plugin.on_end_option(
             stack_end.END_ACTIONS, 'stack', 'A stack that was never started'
         ),
-        prebuilt_plugin.first_poll_option('Heat', 'heat_notifications'),
+        own_service_plugin.first_poll_option('Heat', 'heat_notifications'),
         cfg.StrOpt(
             'snapshot_prefix',
             default='reserved_',
             help='Prefix of the name of the snapshot that is created at the end; the name of the '
             'stack and the id of the reservation follow.',
         ),
-        prebuilt_plugin.lead_option(
+        own_service_plugin.lead_option(
             'the stacks of its templates are filled, so that they can be started in time.'
         ),
         *stack_end.RECOVERY_OPTIONS,
     )
     schema = {
-        **prebuilt_plugin.end_action_schema(stack_end.END_ACTIONS),
+        **own_service_plugin.end_action_schema(stack_end.END_ACTIONS),
         **stack_templates.STACK_SCHEMA,
     }
     required: ClassVar[Sequence[str]] = ()
@@ -212,17 +212,17 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
 
         Their own end actions release their capacity then, unless the stack is to be kept.
         """
-        if other.params.get(prebuilt_plugin.STACK_ID_KEY) != own.resource_id:
+        if other.params.get(own_service_plugin.STACK_ID_KEY) != own.resource_id:
             return False
         failures = Progress.load(own.progress, step_context.END, self.now()).failures
         return (
             failures < stack_end.MAX_TRIES
-            or own.params.get('on_end') in prebuilt_plugin.STACK_KEEPING_END_ACTIONS
+            or own.params.get('on_end') in own_service_plugin.STACK_KEEPING_END_ACTIONS
         )
 
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         wait = super().start(lease, reservation)
-        if wait is None and prebuilt_plugin.are_all_members_reserved(
+        if wait is None and own_service_plugin.are_all_members_reserved(
             step_context.connect_as_owner(self.cloud, lease), lease, reservation
         ):
             # Not a failure: they may all be standby members of groups, which only Heat knows.
@@ -333,5 +333,5 @@ def _went_wrong(stack: 'Stack') -> bool:
 
 
 def _has_reserved_members(conn: 'connections.Connection', stack: 'Stack') -> bool:
-    waiting = prebuilt_plugin.list_reserved_members(conn, all_projects=False)
+    waiting = own_service_plugin.list_reserved_members(conn, all_projects=False)
     return not waiting.isdisjoint(stacks.list_physical_ids(conn, stack))

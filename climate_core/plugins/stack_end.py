@@ -6,7 +6,7 @@ is being deleted by its owner is waited for, too: that frees its members and the
 Snapshots of a stack go with it, so the end action ``snapshot`` keeps the stack, suspended.
 
 Heat suspends no stack of which a resource is broken. After a few tries the stack is left as it is,
-and its servers are suspended one by one, see :mod:`climate_core.plugins.prebuilt_plugin`.
+and its servers are suspended one by one, see :mod:`climate_core.plugins.own_service_plugin`.
 
 A stack that was never started is deleted, whatever its end action is. A stack whose start failed
 may hold data, so its end action applies if a member is active. A stack that its user updates so
@@ -24,7 +24,7 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.lease.events import preparation
-from climate_core.plugins import prebuilt_plugin, stack_templates
+from climate_core.plugins import own_service_plugin, stack_templates
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.step_context import EndContext, RepairStep, StepContext, wait_or_repair
 
@@ -110,12 +110,14 @@ def _stays(context: EndContext, stack: 'Stack') -> bool:
     members = {
         each.resource_id
         for each in context.lease.live
-        if each.params.get(prebuilt_plugin.STACK_ID_KEY) == context.resource_id
+        if each.params.get(own_service_plugin.STACK_ID_KEY) == context.resource_id
     }
     if not members:
         changing = context.on_end == 'nothing' and stack.status in _UPDATING
         return changing and not stack_templates.is_made(context.reservation)
-    return bool(members - prebuilt_plugin.list_reserved_members(context.conn, context.as_service))
+    return bool(
+        members - own_service_plugin.list_reserved_members(context.conn, context.as_service)
+    )
 
 
 def _delete(context: EndContext, stack: 'Stack') -> PollAgain:

@@ -21,7 +21,12 @@ from climate_common import hints, limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers, volumes
 from climate_core.conf import cloud as cloud_conf
-from climate_core.plugins import prebuilt_plugin, provisioned_plugin, volume_end, volume_recovery
+from climate_core.plugins import (
+    own_service_plugin,
+    provisioned_plugin,
+    volume_end,
+    volume_recovery,
+)
 from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
 from climate_core.plugins.step_context import START, EndContext, Progress, StepContext
 from climate_core.plugins.volume_end import BROKEN, CREATING, RESERVED
@@ -136,25 +141,25 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     service = 'cinder'
     description = 'A volume that waits in the status lease-reserved and is created with its lease.'
     options = (
-        prebuilt_plugin.on_end_option(
+        own_service_plugin.on_end_option(
             volume_end.END_ACTIONS, 'volume', 'A volume whose lease never started'
         ),
-        prebuilt_plugin.first_poll_option('Cinder', 'cinder_notifications'),
+        own_service_plugin.first_poll_option('Cinder', 'cinder_notifications'),
         cfg.StrOpt(
             'backup_prefix',
             default='reserved_',
             help='Prefix of the name of the backup or snapshot that is created at the end; the '
             'name of the volume follows.',
         ),
-        prebuilt_plugin.lead_option(
+        own_service_plugin.lead_option(
             'its volumes are reserved, so that they can be created in time.'
         ),
         *volume_recovery.RECOVERY_OPTIONS,
     )
     schema = {
         **SPEC_SCHEMA,
-        **prebuilt_plugin.end_action_schema(volume_end.END_ACTIONS),
-        **prebuilt_plugin.STACK_ID_SCHEMA,
+        **own_service_plugin.end_action_schema(volume_end.END_ACTIONS),
+        **own_service_plugin.STACK_ID_SCHEMA,
         **provisioned_plugin.amounts_schema(*resource_types.VOLUME_UNITS),
     }
     key = SPEC_KEY

@@ -403,7 +403,7 @@ def verify_reported(database: Database, plugin: Reported) -> Iterator[str]:
 
     The API accepts the id and the amounts of a resource from any service, since a request to that
     service would block it. Each reservation is verified once. Until then the project is compared
-    before each step, see :mod:`climate_core.plugins.prebuilt_plugin`.
+    before each step, see :mod:`climate_core.plugins.own_service_plugin`.
 
     One request for each reservation that is not verified, and a few statements for each page.
     """

@@ -23,7 +23,7 @@ from climate_core import exceptions
 from climate_core.calendar.model import Demand, Shortage, Unit, UnitFilter
 from climate_core.cloud import errors, neutron
 from climate_core.lease.states import ReservationStatus
-from climate_core.plugins import calendar_plugin, prebuilt_plugin
+from climate_core.plugins import calendar_plugin, own_service_plugin
 from climate_core.plugins.base import Done, PollAgain, ReservedResource, Shrinkable
 from climate_core.plugins.step_context import EndContext, StepContext
 from climate_networks import cloud
@@ -336,7 +336,7 @@ _CHOICES = [
 
 
 class _FloatingIpCalls:
-    """The calls to Neutron, see :class:`climate_core.plugins.prebuilt_plugin.ResourceCalls`."""
+    """The calls to Neutron, see :class:`climate_core.plugins.own_service_plugin.ResourceCalls`."""
 
     get = staticmethod(cloud.get_floatingip)
     read_project = staticmethod(cloud.project_of_floatingip)
@@ -345,17 +345,17 @@ class _FloatingIpCalls:
     delete = staticmethod(cloud.delete_floatingip)
 
 
-class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
+class HeldFloatingIpPlugin(own_service_plugin.OwnServicePlugin):
     """Reserve existing floating IPs."""
 
     resource_type = resource_types.HELD_FLOATING_IP
     title = 'Floating IP of its owner'
     service = 'neutron'
     description = 'A floating IP that you have, which is deleted at the end of its lease.'
-    options = (prebuilt_plugin.on_end_option(_CHOICES, 'floating IP of its owner'),)
+    options = (own_service_plugin.on_end_option(_CHOICES, 'floating IP of its owner'),)
     schema: ClassVar[Mapping[str, Any]] = {
-        **prebuilt_plugin.end_action_schema(_CHOICES),
-        **prebuilt_plugin.STACK_ID_SCHEMA,
+        **own_service_plugin.end_action_schema(_CHOICES),
+        **own_service_plugin.STACK_ID_SCHEMA,
     }
     # Servers and stacks use addresses: addresses are created before them, and deleted after them.
     rank = 3
@@ -386,7 +386,7 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
             wanted,
             {**self._normalized_params(values), **shown},
             {resource_types.FLOATING_IPS: 1},
-            parent_id=values.get(prebuilt_plugin.STACK_ID_KEY),
+            parent_id=values.get(own_service_plugin.STACK_ID_KEY),
         )
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002

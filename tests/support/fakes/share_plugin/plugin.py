@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.packages import ReservationPackage
-from climate_core.plugins import prebuilt_plugin
+from climate_core.plugins import own_service_plugin
 from climate_core.plugins.base import PollAgain, ReservedResource
 from climate_core.plugins.step_context import EndContext, StepContext
 from tests.support.fakes.share_plugin import calls
@@ -25,7 +25,7 @@ class SharePackage(ReservationPackage):
     name = 'shares'
 
 
-class SharePlugin(prebuilt_plugin.PrebuiltPlugin):
+class SharePlugin(own_service_plugin.OwnServicePlugin):
     """Reserve shares that no address has access to."""
 
     resource_type = 'virtual:share'
@@ -33,9 +33,9 @@ class SharePlugin(prebuilt_plugin.PrebuiltPlugin):
     description = 'A share that is exported when its lease starts.'
     service = 'manila'
     rank = 10
-    options = (prebuilt_plugin.on_end_option(_END_ACTIONS, 'share'),)
+    options = (own_service_plugin.on_end_option(_END_ACTIONS, 'share'),)
     schema = {
-        **prebuilt_plugin.end_action_schema(_END_ACTIONS),
+        **own_service_plugin.end_action_schema(_END_ACTIONS),
         'access_to': {'type': 'string', 'format': 'ip'},
     }
     calls = calls

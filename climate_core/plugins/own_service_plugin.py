@@ -232,7 +232,7 @@ class ResourceCalls(Protocol):
         """Raise Forbidden if these rights do not see the resources of every project."""
 
 
-class PrebuiltPlugin(LeaseManaged):
+class OwnServicePlugin(LeaseManaged):
     """Reserve resources of one type that exist, reserved, until they are started.
 
     A subclass gives the class attributes, and what is done in which state of a resource; all that
@@ -515,7 +515,7 @@ class PrebuiltPlugin(LeaseManaged):
             self.calls.delete(self.cloud.service(), resource_id)
 
 
-class SpecifiedPlugin(PrebuiltPlugin, Specified):
+class CreatedForLeasePlugin(OwnServicePlugin, Specified):
     """Reserve resources of one type, also such that are created for their lease."""
 
     @property
