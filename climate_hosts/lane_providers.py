@@ -135,14 +135,14 @@ def open_lane(
     lane_id: str,
     slots: int,
     aggregates: Collection[str],
-    found: LaneAccess,
+    access_before: LaneAccess,
 ) -> bool:
     """Open a closed lane to servers; one request if it was prepared.
 
-    :param found: as it is, or as :func:`prepare_lane` left it
+    :param access_before: as it is, or as :func:`prepare_lane` left it
     :returns: False: it has changed, and was not opened
     """
-    access = _give_lane(conn, lane_id, aggregates, found)
+    access = _give_lane(conn, lane_id, aggregates, access_before)
     return access is not None and _put_slots(conn, lane_id, slots, True, access) is not None
 
 
@@ -171,25 +171,25 @@ def prepare_lane(
 
 
 def _give_lane(
-    conn: Connection, lane_id: str, aggregates: Collection[str], found: LaneAccess
+    conn: Connection, lane_id: str, aggregates: Collection[str], access: LaneAccess
 ) -> LaneAccess | None:
     """Set whose servers may enter a lane; None if it has changed since it was read."""
-    if found.aggregates == {*aggregates}:
-        return found
-    body = {GENERATION: found.generation, 'aggregates': sorted(aggregates)}
+    if access.aggregates == {*aggregates}:
+        return access
+    body = {GENERATION: access.generation, 'aggregates': sorted(aggregates)}
     path = f'/resource_providers/{lane_id}/aggregates'
     written = placement.put_if_unchanged(conn, path, body)
     return None if written is None else LaneAccess(written[GENERATION], frozenset(aggregates))
 
 
 def _put_slots(
-    conn: Connection, lane_id: str, slots: int, is_open: bool, found: LaneAccess
+    conn: Connection, lane_id: str, slots: int, is_open: bool, access: LaneAccess
 ) -> LaneAccess | None:
     """Set the slots of a lane; None if it has changed since it was read."""
-    body = {GENERATION: found.generation, 'inventories': _lane_inventories(slots, is_open)}
+    body = {GENERATION: access.generation, 'inventories': _lane_inventories(slots, is_open)}
     path = f'/resource_providers/{lane_id}/inventories'
     written = placement.put_if_unchanged(conn, path, body)
-    return None if written is None else LaneAccess(written[GENERATION], found.aggregates)
+    return None if written is None else LaneAccess(written[GENERATION], access.aggregates)
 
 
 def close_lane(conn: Connection, lane_id: str) -> list[str]:
@@ -255,7 +255,7 @@ def _close_if(
 def _close_unchanged(
     conn: Connection,
     lane_id: str,
-    found: LaneAccess,
+    access: LaneAccess,
     aggregates: Collection[str],
     always_write: bool,
 ) -> LaneAccess | None:
@@ -264,14 +264,14 @@ def _close_unchanged(
     The slots go first, for they decide about claims.
     """
     seen = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories')
-    if seen[GENERATION] != found.generation:
+    if seen[GENERATION] != access.generation:
         return None
     total = seen['inventories'][lanes.SLOT]['total']
     is_closed = _has(seen, _lane_inventories(total, is_open=False))
     if is_closed and not always_write:
-        closed: LaneAccess | None = found
+        closed: LaneAccess | None = access
     else:
-        closed = _put_slots(conn, lane_id, total, False, found)
+        closed = _put_slots(conn, lane_id, total, False, access)
     return closed and _give_lane(conn, lane_id, aggregates, closed)
 
 
@@ -289,9 +289,9 @@ def clear_lane(
     return cleared and cleared[0].aggregates
 
 
-def clear_unchanged(conn: Connection, lane_id: str, found: LaneAccess) -> bool:
+def clear_unchanged(conn: Connection, lane_id: str, access: LaneAccess) -> bool:
     """Close a lane as :func:`clear_lane` does; False if it has changed since it was read."""
-    return _close_unchanged(conn, lane_id, found, (), always_write=True) is not None
+    return _close_unchanged(conn, lane_id, access, (), always_write=True) is not None
 
 
 def _release_lane(conn: Connection, lane_id: str, ended: str, generation: int) -> None:
@@ -311,11 +311,12 @@ def _lane_inventories(slots: int, is_open: bool) -> dict[str, dict[str, int]]:
     }
 
 
-def _has(found: Mapping[str, Any], wanted: Mapping[str, Mapping[str, int]]) -> bool:
+def _has(provider: Mapping[str, Any], inventories: Mapping[str, Mapping[str, int]]) -> bool:
     """Return whether inventories are as wanted; missing values are 0."""
-    present = found['inventories']
-    return present.keys() == wanted.keys() and all(
-        {'reserved': 0, **each}.items() <= present[name].items() for name, each in wanted.items()
+    present = provider['inventories']
+    return present.keys() == inventories.keys() and all(
+        {'reserved': 0, **each}.items() <= present[name].items()
+        for name, each in inventories.items()
     )
 
 
@@ -391,8 +392,8 @@ def _id(provider_id: str, number: int) -> str:
     return str(uuid.uuid5(_NAMESPACE, f'{provider_id}|{number}'))
 
 
-def _is_claimed(there: Mapping[str, Mapping[str, int]], wanted: Mapping[str, int]) -> bool:
-    return {each: found.get(_CLASS) for each, found in there.items()} == dict(wanted)
+def _is_claimed(allocations: Mapping[str, Mapping[str, int]], amounts: Mapping[str, int]) -> bool:
+    return {each: found.get(_CLASS) for each, found in allocations.items()} == dict(amounts)
 
 
 def _amounts(inventory: Mapping[str, Any]) -> Sequence[int]:

@@ -34,40 +34,40 @@ def tag(reservation_id: str) -> str:
     return f'{_TAG}{reservation_id}'
 
 
-def reservation_of(found: Mapping[str, Any]) -> tuple[str, bool] | None:
+def reservation_of(resource: Mapping[str, Any]) -> tuple[str, bool] | None:
     """Return for which reservation something was created, and whether its description says so.
 
     A tag alone may be of Blazar, which has the same one.
 
-    :param found: it, as Neutron shows it; None: it was created for none
+    :param resource: it, as Neutron shows it; None: it was created for none
     """
-    described = found.get('description') or ''
+    described = resource.get('description') or ''
     if described.startswith(_MARK):
         return described.removeprefix(_MARK), True
-    tags = (each for each in found.get('tags', ()) if each.startswith(_TAG))
+    tags = (each for each in resource.get('tags', ()) if each.startswith(_TAG))
     tagged = next(tags, None)
     return None if tagged is None else (tagged.removeprefix(_TAG), False)
 
 
-def is_marked(found: Mapping[str, Any]) -> bool:
+def is_marked(resource: Mapping[str, Any]) -> bool:
     """Return whether something was created for any lease.
 
-    :param found: it, as Neutron shows it
+    :param resource: it, as Neutron shows it
     """
-    tags = found.get('tags', ())
-    return (found.get('description') or '').startswith(_MARK) or any(
+    tags = resource.get('tags', ())
+    return (resource.get('description') or '').startswith(_MARK) or any(
         each.startswith(_TAG) for each in tags
     )
 
 
-def is_marked_for(found: Mapping[str, Any], reservation_id: str, project_id: str) -> bool:
+def is_marked_for(resource: Mapping[str, Any], reservation_id: str, project_id: str) -> bool:
     """Return whether something of a project was created for a reservation.
 
-    :param found: it, as Neutron shows it
+    :param resource: it, as Neutron shows it
     """
-    marked = found.get('description') == mark(reservation_id)
-    tagged = tag(reservation_id) in found.get('tags', ())
-    return bool(found['project_id'] == project_id and (marked or tagged))
+    marked = resource.get('description') == mark(reservation_id)
+    tagged = tag(reservation_id) in resource.get('tags', ())
+    return bool(resource['project_id'] == project_id and (marked or tagged))
 
 
 #: Number of addresses in one URL, which web servers accept up to 8 KiB.

@@ -192,23 +192,23 @@ class NetworkOperations:
         self.database.write(db.SEGMENTS.set_private, name, private)
 
 
-def _check_segments_free(conn: Connection, wanted: Sequence[units.Segment], field: str) -> None:
+def _check_segments_free(conn: Connection, segments: Sequence[units.Segment], field: str) -> None:
     """Reject segments that Neutron does not know, chooses for other projects, or uses.
 
-    :param wanted: all of the same physical network
+    :param segments: all of the same physical network
     :param field: that has their numbers
     """
-    unknown = cloud.find_unknown_attribute(conn, wanted[0])
+    unknown = cloud.find_unknown_attribute(conn, segments[0])
     if unknown is not None:
         raise exceptions.BadRequest(
-            f'{unknown}: Neutron has no {_ATTRIBUTE_NOUNS[unknown]} {wanted[0].facts[unknown]}. '
+            f'{unknown}: Neutron has no {_ATTRIBUTE_NOUNS[unknown]} {segments[0].facts[unknown]}. '
             f'{_CONFIGURED_BY[unknown]}',
             field=unknown,
         )
-    problem = next(_find_in_ranges(conn, wanted), None)
+    problem = next(_find_in_ranges(conn, segments), None)
     if problem is not None:
         raise exceptions.BadRequest(f'{field}: {problem}', field=field)
-    used = cloud.find_used_segments(conn, wanted)
+    used = cloud.find_used_segments(conn, segments)
     if used:
         segment, network = min(used.items(), key=lambda each: each[0].segment_id)
         raise exceptions.NetworkInUse(

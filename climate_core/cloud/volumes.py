@@ -60,14 +60,14 @@ def has_backend(volume: Mapping[str, Any]) -> bool:
     return bool(volume.get(_HOST, True))
 
 
-def create(conn: Connection, wanted: Mapping[str, Any], hints: Mapping[str, str]) -> str:
+def create(conn: Connection, volume: Mapping[str, Any], hints: Mapping[str, str]) -> str:
     """Request a volume, reserved if the hints request that; return its id.
 
-    :param wanted: the ``volume`` of the body of POST /volumes
+    :param volume: the ``volume`` of the body of POST /volumes
     :raises climate_core.exceptions.Permanent: Cinder rejects it, including with 413 (a quota is
         exceeded)
     """
-    body = {'volume': dict(wanted), 'OS-SCH-HNT:scheduler_hints': dict(hints)}
+    body = {'volume': dict(volume), 'OS-SCH-HNT:scheduler_hints': dict(hints)}
     response = CINDER.send(conn, 'POST', '/volumes', body)
     kind = exceptions.Permanent if response.status_code == 413 else None
     errors.check_response(response, CINDER.name, kind)

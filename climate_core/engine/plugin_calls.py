@@ -271,7 +271,7 @@ def decide_retry(
             transitions.Result.FAILED, reason=describe_failure(exc), lacks_capacity=no_room
         )
     least = exc.retry_after if isinstance(exc, exceptions.Transient) else 0.0
-    delay = backoff.most if permanent else backoff.delay(event.attempts, least)
+    delay = backoff.maximum if permanent else backoff.delay(event.attempts, least)
     if handler.until_end:
         if _is_too_late(lease, now):
             return _fail_too_late(describe_failure(exc))

@@ -179,14 +179,14 @@ class Provisioned:
     :param items: the items of the draft, with the present ids of their resources
     :param preparing: how long before the start reservations are to be prepared, by their ids;
         None: immediately
-    :param made: the reservations whose resource was just created
+    :param created: the reservations whose resource was just created
     :param reused: the ids of the reservations whose resource an earlier equal request created
     """
 
     trust: OwnerTrust | None = None
     items: list[Item] = dataclasses.field(default_factory=list)
     preparing: dict[str, datetime.timedelta | None] = dataclasses.field(default_factory=dict)
-    made: list[model.Reservation] = dataclasses.field(default_factory=list)
+    created: list[model.Reservation] = dataclasses.field(default_factory=list)
     reused: set[str] = dataclasses.field(default_factory=set)
 
     @property
@@ -231,7 +231,7 @@ class Provisioner:
         done = Provisioned(self.owner_trusts.take(context) if draft.before is None else None)
         try:
             for item in draft.items:
-                if not done.made:
+                if not done.created:
                     check_deadline()
                 with prefix_field(item.field):
                     self._make(context, draft.lease.id, item, done)
@@ -284,8 +284,8 @@ class Provisioner:
             before, resource_id=claimed.resource_id, params=dict(claimed.params)
         )
         done.items.append(item._replace(reservation=after))
-        if claimed.made:
-            done.made.append(after)
+        if claimed.is_created:
+            done.created.append(after)
             test_hooks.reached('make.after', event_type='lease.create', lease_id=lease_id)
         elif claimed.resource_id != before.resource_id:
             done.reused.add(before.id)
@@ -293,7 +293,7 @@ class Provisioner:
             done.preparing[before.id] = claimed.prepare_before
 
     def _discard_resources(self, done: Provisioned) -> None:
-        for each in done.made:
+        for each in done.created:
             kind, resource_id = each.resource_type, each.resource_id
             plugin = self.plugins[kind]
             try:

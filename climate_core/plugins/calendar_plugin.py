@@ -120,14 +120,14 @@ class CalendarPlugin(CalendarBacked):
             )
 
     def _wait_for_unit(
-        self, lease: 'Lease', allocation: 'AllocatedUnit', told: str
+        self, lease: 'Lease', allocation: 'AllocatedUnit', reason: str
     ) -> PollAgain | None:
         """Wait for a unit whose allocation starts later than the lease.
 
-        :param told: the reason
+        :param reason: the reason
         """
         rest = (allocation.start - self.now()).total_seconds()
         # The clocks of the database and of this machine may differ a little.
         if allocation.start <= lease.start_date or rest <= POLL_SECONDS:
             return None
-        return PollAgain(max(POLL_SECONDS, rest / _POLLS_UNTIL_FREE), told)
+        return PollAgain(max(POLL_SECONDS, rest / _POLLS_UNTIL_FREE), reason)

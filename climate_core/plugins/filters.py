@@ -165,12 +165,12 @@ class Clause(NamedTuple):
         sizes = [parse_number(host.get(compared.name) or 0) for host in hosts]
         smallest, largest = min(sizes), max(sizes)
         if compared.sign in ('>', '>='):
-            told = f'the largest has {largest}'
+            extremes = f'the largest has {largest}'
         elif compared.sign in ('<', '<='):
-            told = f'the smallest has {smallest}'
+            extremes = f'the smallest has {smallest}'
         else:
-            told = f'the smallest has {smallest}, the largest {largest}'
-        return Shortage(f'{text}; {told}', self.field)
+            extremes = f'the smallest has {smallest}, the largest {largest}'
+        return Shortage(f'{text}; {extremes}', self.field)
 
 
 class Filter(NamedTuple):

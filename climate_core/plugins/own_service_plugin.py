@@ -94,11 +94,13 @@ class ParentStacks:
         status = self._status(conn, lease, stack.resource_id)
         if status is None:
             return member
-        wanted = (
+        should_suspend = (
             stack.params['on_end'] in STACK_SUSPENDING_END_ACTIONS and status != 'SUSPEND_COMPLETE'
         )
         on_end = (
-            'suspend' if wanted and member.resource_type == resource_types.SERVER else 'nothing'
+            'suspend'
+            if should_suspend and member.resource_type == resource_types.SERVER
+            else 'nothing'
         )
         return dataclasses.replace(member, params={**member.params, 'on_end': on_end})
 
@@ -146,8 +148,8 @@ def _is_kept(lease: model.Lease, stack: model.Reservation) -> bool:
 
     A stack that was never recorded as active may have started in part: it is kept, too.
     """
-    taken_out = bool(lease.events_of(model.END_RESERVATION, reservation_id=stack.id))
-    ended = stack.status == _S.DELETED and not stack.missing_resources and not taken_out
+    was_removed = bool(lease.events_of(model.END_RESERVATION, reservation_id=stack.id))
+    ended = stack.status == _S.DELETED and not stack.missing_resources and not was_removed
     return ended and stack.params.get('on_end') in STACK_KEEPING_END_ACTIONS
 
 
@@ -219,7 +221,7 @@ class ResourceCalls(Protocol):
     def get(self, conn: Any, resource_id: str, /) -> Any:
         """Return a resource as its service shows it."""
 
-    def read_project(self, found: Any, /) -> str | None:
+    def read_project(self, resource: Any, /) -> str | None:
         """Return the project of a resource; None: these rights do not see it."""
 
     def delete(self, conn: Any, resource: Any, /) -> Any:
@@ -259,24 +261,24 @@ class OwnServicePlugin(LeaseManaged):
         self._parents = ParentStacks(cloud)
 
     @abc.abstractmethod
-    def _wake(self, context: StepContext, found: Any) -> PollAgain | None:
+    def _wake(self, context: StepContext, resource: Any) -> PollAgain | None:
         """Take the next step of the wake-up, with the rights of the lease's owner.
 
-        :param found: the resource, as its service shows it now
+        :param resource: the resource, as its service shows it now
         """
 
     @abc.abstractmethod
-    def _end(self, context: EndContext, found: Any) -> PollAgain | None:
+    def _end(self, context: EndContext, resource: Any) -> PollAgain | None:
         """Take the next step of the end; it is retried after each exception.
 
-        :param found: the resource, as its service shows it now
+        :param resource: the resource, as its service shows it now
         """
 
     def _usual_end(self, context: EndContext) -> str:
         """Return the end action in place of one that its service rejects each time."""
         return str(context.options.on_end)
 
-    def _end_as_accepted(self, context: EndContext, found: Any) -> PollAgain | None:
+    def _end_as_accepted(self, context: EndContext, resource: Any) -> PollAgain | None:
         """Take the next step of the end, and record a rejection by its service.
 
         After several rejections the usual end action replaces the requested one: the same request
@@ -290,7 +292,7 @@ class OwnServicePlugin(LeaseManaged):
             )
             context = context.with_on_end(usual)
         try:
-            wait = self._end(context, found)
+            wait = self._end(context, resource)
         except self.rejections as exc:
             if instead is None:
                 stored = exc.progress or context.progress.dump()
@@ -308,13 +310,13 @@ class OwnServicePlugin(LeaseManaged):
         return None
 
     @abc.abstractmethod
-    def _reserved_since(self, found: Any) -> datetime.datetime | None:
+    def _reserved_since(self, resource: Any) -> datetime.datetime | None:
         """Return when a reserved resource last changed; None if it is not reserved."""
 
     def _lost_reason(
         self,
         reservation: 'Reservation',  # noqa: ARG002
-        found: Any,  # noqa: ARG002
+        resource: Any,  # noqa: ARG002
     ) -> str | None:
         """Return why an existing resource is lost nevertheless; None if it is not."""
         return None
@@ -359,11 +361,11 @@ class OwnServicePlugin(LeaseManaged):
         """
         context = self._step(lease, reservation)
         try:
-            found = self.calls.get(context.conn, reservation.resource_id)
-            foreign = self._describe_foreign(context.conn, lease, reservation, found)
+            resource = self.calls.get(context.conn, reservation.resource_id)
+            foreign = self._describe_foreign(context.conn, lease, reservation, resource)
             if foreign:
                 raise exceptions.Permanent(foreign)
-            return step(context, found)
+            return step(context, resource)
         except errors.Gone as exc:
             raise exceptions.Permanent(f'{self.gone}.') from exc
 
@@ -372,7 +374,7 @@ class OwnServicePlugin(LeaseManaged):
         conn: 'connections.Connection',
         lease: 'Lease',
         reservation: 'Reservation',
-        found: Any,
+        resource: Any,
     ) -> str | None:
         """Return a sentence for users if a resource is not of the project of its lease.
 
@@ -382,7 +384,7 @@ class OwnServicePlugin(LeaseManaged):
         :raises climate_core.cloud.errors.Forbidden: its service does not show the project to these
             rights, which may reach other projects
         """
-        project_id = self.calls.read_project(found)
+        project_id = self.calls.read_project(resource)
         as_service = conn is self.cloud.service()
         if project_id == lease.project_id or (project_id is None and not as_service):
             return None

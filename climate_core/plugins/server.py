@@ -125,7 +125,7 @@ class ServerPlugin(
         self,
         context: 'RequestContext',
         lease_id: str,
-        wanted: Mapping[str, Any],
+        spec: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> ReservedResource:
         options = self.conf[self.resource_type]
@@ -133,7 +133,7 @@ class ServerPlugin(
             self.cloud.user(context),
             self.cloud.service(),
             lease_id,
-            wanted,
+            spec,
             params,
             options.secret_keys,
             options[server_checks.EXTERNAL_NETWORKS_OPTION.name],
@@ -153,8 +153,8 @@ class ServerPlugin(
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
         keys = context.options.secret_keys
-        wanted, told = server_spec.build_request(context.lease, context.reservation, keys)
-        return servers.create(context.conn, wanted, {**told, **asked_by})
+        server, hints = server_spec.build_request(context.lease, context.reservation, keys)
+        return servers.create(context.conn, server, {**hints, **asked_by})
 
     def _watch(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain | None:
         context = context.observe(server['status'], server.get('OS-EXT-STS:task_state'))

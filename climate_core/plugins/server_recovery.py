@@ -319,26 +319,24 @@ def delete_unbuilt(context: StepContext, server: Mapping[str, Any]) -> PollAgain
     return context.wait()
 
 
-def _describe_shortage(context: StepContext, told: str) -> str:
+def _describe_shortage(context: StepContext, fault: str) -> str:
     """Return which capacity the hosts lack, if Nova found no host: Nova does not report it."""
-    if _NO_HOST not in told:
+    if _NO_HOST not in fault:
         return ''
-    wanted = provisioned_plugin.merge_spec(
-        context.lease, context.reservation, server_spec.SPEC_KEY
-    )
+    spec = provisioned_plugin.merge_spec(context.lease, context.reservation, server_spec.SPEC_KEY)
     try:
-        found = pool_capacity.describe_shortage(context.service, wanted)
+        shortage = pool_capacity.describe_shortage(context.service, spec)
     except errors.EXPECTED as exc:
-        LOG.info('Could not find which capacity is insufficient for %s: %s', wanted['name'], exc)
+        LOG.info('Could not find which capacity is insufficient for %s: %s', spec['name'], exc)
         return ''
-    return f' {found}' if found else ''
+    return f' {shortage}' if shortage else ''
 
 
 def describe_build_failure(reservation: 'Reservation', reason: str) -> str:
     """Return which server could not be created, and why."""
     name = reservation.params[server_spec.SPEC_KEY]['name']
-    held = reservation.amounts
-    size = f'{held.get("vcpus", 0)} VCPUs, {held.get("memory_mb", 0)} MB of memory'
-    if held.get('disk_gb'):
-        size += f', {held["disk_gb"]} GB of disk'
+    amounts = reservation.amounts
+    size = f'{amounts.get("vcpus", 0)} VCPUs, {amounts.get("memory_mb", 0)} MB of memory'
+    if amounts.get('disk_gb'):
+        size += f', {amounts["disk_gb"]} GB of disk'
     return f'The server {name} ({size}) could not be created: {reason}'

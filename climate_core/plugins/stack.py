@@ -4,9 +4,9 @@
 heat_ext has built them, reserved; each is a reservation of the same lease and a member of the
 stack, see :mod:`climate_core.plugins.own_service_plugin`. The stack is started by an update with
 what it has (``openstack stack update --existing``): Heat walks through it in the order of what
-depends on what, nested stacks too, and the classes of heat_ext start what is reserved. The intention is
-written to the progress of the reservation first, so that no other manager requests it again; an
-action that hangs is requested again.
+depends on what, nested stacks too, and the classes of heat_ext start what is reserved. The
+intention is written to the progress of the reservation first, so that no other manager requests it
+again; an action that hangs is requested again.
 
 Heat works with the rights that the stack's own user left with it, and takes those of another user
 only from a token that may delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token

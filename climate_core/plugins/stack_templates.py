@@ -133,14 +133,14 @@ def _parse(text: str) -> Any:
     return _check_depth(found)
 
 
-def _check_depth(found: Any) -> Any:
+def _check_depth(value: Any) -> Any:
     """Return what was read of JSON; ValueError if it is too deep for what reads it later."""
-    level = [found]
+    level = [value]
     for _ in range(MAX_DEPTH):
         level = [child for each in level for child in _children(each)]
     if level:
         raise ValueError(_TOO_DEEP)
-    return found
+    return value
 
 
 def _children(value: Any) -> Iterable[Any]:
@@ -465,13 +465,13 @@ def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _sent(values: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+def _sent(values: Mapping[str, Any], placeholder: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request for a placeholder, without its tags; its size is checked."""
     text = values['template']
     text = text if isinstance(text, str) else _encode(text, 'template')
-    wanted = {**_body(values, kept), 'files': {**values.get('files', {}), _FILE: text}}
-    _encode(wanted, 'template', 'The stack, with its parameters, environment and files, cannot')
-    return wanted
+    request = {**_body(values, placeholder), 'files': {**values.get('files', {}), _FILE: text}}
+    _encode(request, 'template', 'The stack, with its parameters, environment and files, cannot')
+    return request
 
 
 def _encode(value: Any, field: str, what: str = 'It cannot') -> str:
@@ -515,37 +515,37 @@ def _find_placeholder(
     conn: 'connections.Connection',
     values: Mapping[str, Any],
     tags: Iterable[str],
-    taken: stacks.StackNameTaken,
+    error: stacks.StackNameTaken,
 ) -> 'Stack':
     """Return the placeholder that an equal request created for the same lease.
 
-    :param taken: the error of Heat that the name of the stack is taken
+    :param error: the error of Heat that the name of the stack is taken
     :raises climate_core.exceptions.NameTaken: it is that of another stack
     """
-    found = stacks.find(conn, values['name'])
-    if found is None or found.status.startswith('DELETE_') or set(tags) - found.tags:
+    stack = stacks.find(conn, values['name'])
+    if stack is None or stack.status.startswith('DELETE_') or set(tags) - stack.tags:
         raise exceptions.NameTaken(
             f'There is a stack {values["name"]} in this project already. Choose another name, or '
             'reserve that stack by its id.',
             field='name',
-        ) from taken
-    return found
+        ) from error
+    return stack
 
 
-def _tags(lease_id: str, values: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
+def _tags(lease_id: str, values: Mapping[str, Any], placeholder: Mapping[str, Any]) -> list[str]:
     """Return the tags of a placeholder; the last is a digest of the request.
 
     All users of the project see tags and may guess what they are computed from. So what Heat hides
     from them is left out: hidden parameters, and the environment, which may have more of them.
     """
-    said = {k: values[k] for k in ('name', 'template', 'files', 'hold') if k in values}
+    digested = {k: values[k] for k in ('name', 'template', 'files', 'hold') if k in values}
     declared: dict[str, Any] = {}
     for section in _PARAMETERS:
-        found = kept.get(section)
+        found = placeholder.get(section)
         declared |= found if isinstance(found, Mapping) else {}
     given = values.get('parameters', {})
-    said['parameters'] = {k: v for k, v in given.items() if _is_open(declared.get(k))}
-    text = _encode(said, 'template')
+    digested['parameters'] = {k: v for k, v in given.items() if _is_open(declared.get(k))}
+    text = _encode(digested, 'template')
     return [UNFILLED, lease_id, f'climate-{hashlib.sha256(text.encode()).hexdigest()[:16]}']
 
 

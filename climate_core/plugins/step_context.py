@@ -337,7 +337,7 @@ class EndContext(StepContext):
 EndStep = Callable[[EndContext, Mapping[str, Any]], PollAgain | None]
 
 
-def keep_resource(context: EndContext, found: Mapping[str, Any]) -> None:
+def keep_resource(context: EndContext, resource: Mapping[str, Any]) -> None:
     """Leave a resource as it is."""
 
 
@@ -347,8 +347,8 @@ def require_operator(reason: str) -> EndStep:
     :param reason: what the operator has to do; ``{status}`` in it is that of the resource
     """
 
-    def step(context: EndContext, found: Mapping[str, Any]) -> PollAgain:  # noqa: ARG001
-        raise exceptions.Transient(reason.format(status=found['status']))
+    def step(context: EndContext, resource: Mapping[str, Any]) -> PollAgain:  # noqa: ARG001
+        raise exceptions.Transient(reason.format(status=resource['status']))
 
     return step
 

@@ -82,22 +82,22 @@ SPEC_SCHEMA: Final[Mapping[str, Any]] = {
 
 def reserve_volumes(
     conn: 'connections.Connection',
-    wanted: Mapping[str, Any],
+    spec: Mapping[str, Any],
     params: Mapping[str, Any],
 ) -> ReservedResource:
     """Check the specification of volumes with the rights of the user; return their reservations.
 
-    :param wanted: the ``volume`` of the request
+    :param spec: the ``volume`` of the request
     :param params: what each reservation stores besides
     :raises climate_core.exceptions.ClimateError: something of it does not exist; naming the field
     """
-    if 'volume_type' in wanted:
+    if 'volume_type' in spec:
         with errors.for_user(f'{SPEC_KEY}.volume_type'):
-            volumes.check_type(conn, wanted['volume_type'])
-    if 'availability_zone' in wanted:
+            volumes.check_type(conn, spec['volume_type'])
+    if 'availability_zone' in spec:
         with errors.for_user(f'{SPEC_KEY}.availability_zone'):
-            volumes.CINDER.check_zone(conn, wanted['availability_zone'])
-    sources = [name for name in _VOLUME_SOURCES if name in wanted]
+            volumes.CINDER.check_zone(conn, spec['availability_zone'])
+    sources = [name for name in _VOLUME_SOURCES if name in spec]
     if len(sources) > 1:
         raise exceptions.BadRequest(
             f'{SPEC_KEY}.{sources[1]}: must be left out: a volume is created from one of '
@@ -107,14 +107,14 @@ def reserve_volumes(
     for name in sources:
         check, size = _VOLUME_SOURCES[name]
         with errors.for_user(f'{SPEC_KEY}.{name}'):
-            least = size(check(conn, wanted[name]))
-        if wanted['size'] < least:
+            least = size(check(conn, spec[name]))
+        if spec['size'] < least:
             raise exceptions.BadRequest(
                 f'{SPEC_KEY}.size: must be at least {least} (GiB), which {name} needs.',
                 field=f'{SPEC_KEY}.size',
             )
     return provisioned_plugin.reserve_group(
-        SPEC_KEY, wanted, params, resource_types.volume_amounts(wanted['size'])
+        SPEC_KEY, spec, params, resource_types.volume_amounts(spec['size'])
     )
 
 
@@ -123,8 +123,8 @@ def build_request(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
 
     :raises climate_core.exceptions.Transient: see :func:`.provisioned_plugin.read_unsealed_spec`
     """
-    kept = provisioned_plugin.read_unsealed_spec(lease, reservation, SPEC_KEY)
-    return {**kept, 'metadata': {**kept.get('metadata', {}), hints.MADE_FOR: reservation.id}}
+    spec = provisioned_plugin.read_unsealed_spec(lease, reservation, SPEC_KEY)
+    return {**spec, 'metadata': {**spec.get('metadata', {}), hints.MADE_FOR: reservation.id}}
 
 
 _DELETING = frozenset({'deleting', 'error_deleting'})
@@ -191,10 +191,10 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         self,
         context: 'RequestContext',
         lease_id: str,  # noqa: ARG002
-        wanted: Mapping[str, Any],
+        spec: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> ReservedResource:
-        return reserve_volumes(self.cloud.user(context), wanted, params)
+        return reserve_volumes(self.cloud.user(context), spec, params)
 
     def _find(
         self, conn: 'connections.Connection', reservation: 'Reservation', all_projects: bool
@@ -227,9 +227,9 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         )
 
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
-        wanted = reservation.params[SPEC_KEY]
-        told = f'The volume {wanted["name"]} ({wanted["size"]} GiB) could not be created'
-        return f'{told}: {reason}'
+        spec = reservation.params[SPEC_KEY]
+        failure = f'The volume {spec["name"]} ({spec["size"]} GiB) could not be created'
+        return f'{failure}: {reason}'
 
     def _read_reservable(
         self, context: 'RequestContext', resource_id: str

@@ -49,11 +49,11 @@ _CORRECTED_CAUSE = Cause('resource.corrected')
 
 
 def group_by_lease(
-    found: Iterable[tuple[Reservation, str]],
+    losses: Iterable[tuple[Reservation, str]],
 ) -> dict[str, dict[str, str]]:
     """Return what happened to resources, by leases and then by reservations."""
     by_lease: dict[str, dict[str, str]] = defaultdict(dict)
-    for reservation, reason in found:
+    for reservation, reason in losses:
         by_lease[reservation.lease_id][reservation.id] = reason
     return by_lease
 

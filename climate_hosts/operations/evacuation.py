@@ -289,7 +289,7 @@ class _EvacuationPass:
             return PollAgain(_POLL_SECONDS, message)
         return self._grant(taken)
 
-    def _grant(self, taken: Sequence[SharedHost]) -> PollAgain | None:
+    def _grant(self, evacuated: Sequence[SharedHost]) -> PollAgain | None:
         """Grant the lease its hosts, which are empty, when no server can enter them any more."""
         # A server that was scheduled before the hosts were closed claims its host a moment later.
         since = max(map(datetime.datetime.fromisoformat, self._closed.values()))
@@ -297,11 +297,11 @@ class _EvacuationPass:
         if rest > 0:
             return PollAgain(rest)
         hypervisors = Hypervisors(self._conn)
-        for host in taken:
+        for host in evacuated:
             # The watch of hosts ignores hosts that take no allocations.
             if not hypervisors.is_up(host.provider_id):
                 return self._replace(host, 'Its nova-compute is down or disabled.')
-        self._evacuation.grant(self._lease, [host.id for host in taken])
+        self._evacuation.grant(self._lease, [host.id for host in evacuated])
         return None
 
     def _take_more(self) -> PollAgain:
@@ -315,14 +315,14 @@ class _EvacuationPass:
         self._database.write(shared_hosts.take_all_for_lease, ids, self._lease.id)
         return PollAgain(0.0)
 
-    def _close(self, taken: Iterable[SharedHost]) -> None:
+    def _close(self, evacuated: Iterable[SharedHost]) -> None:
         """Keep ordinary servers off hosts.
 
         If a manager closed a host and died before it wrote the time, the time of this pass counts.
         """
         before, now = self._closed, self._now.isoformat()
         self._closed = {}
-        for host in taken:
+        for host in evacuated:
             self._closed[str(host.id)] = before.get(str(host.id), now)
             with contextlib.suppress(errors.Gone):
                 if not placement.is_in_pool(self._conn, host.provider_id):

@@ -145,30 +145,30 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
             )
 
     def read_demand(self, reservation: 'Reservation') -> Demand:
-        wanted = super().read_demand(reservation)
+        demand = super().read_demand(reservation)
         grace = self._terms(reservation.params).grace
-        return dataclasses.replace(wanted, after=wanted.after + grace)
+        return dataclasses.replace(demand, after=demand.after + grace)
 
     def _terms(self, params: Mapping[str, Any]) -> server_drain.DrainTerms:
         options = self.conf[self.resource_type]
         on_end = params.get('on_end', server_drain.DELETE)
         usual = options.migrate_seconds if on_end == server_drain.MIGRATE else 0
-        asked = params.get('grace')
+        grace_seconds = params.get('grace')
         # The operator may have lowered the limit.
-        grace = usual if asked is None else min(asked, options.max_grace_seconds)
+        grace = usual if grace_seconds is None else min(grace_seconds, options.max_grace_seconds)
         return server_drain.DrainTerms(
             on_end, datetime.timedelta(seconds=grace), options.unmovable
         )
 
     def _demand_fields(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what all demands for hosts have in common, by the fields of Demand."""
-        wanted = filters.compile_filter(params)
+        conditions = filters.compile_filter(params)
         return {
             'kind': KIND,
             'pool': params.get('pool') or None,
             'owner': calendar_plugin.owner_of(params),
-            'unit_filter': self._filter(wanted, params),
-            'property_fields': wanted.names,
+            'unit_filter': self._filter(conditions, params),
+            'property_fields': conditions.names,
             'unknown_property': exceptions.UnknownProperty,
             'order': Order(self.conf[self.resource_type].order),
         }
@@ -314,14 +314,14 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
             return wait
         return server_drain.evacuate(conn, left, server_drain.list_projects(lease, reservation))
 
-    def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+    def choose_retained(self, reservation: 'Reservation', max_pieces: int) -> Mapping[int, int]:
         allocations = reservation.allocations
         used = self._count_used(reservation, allocations)
         own = {allocation.unit_id: allocation.pieces for allocation in allocations}
         in_use = {unit_id: min(pieces, used[unit_id]) for unit_id, pieces in own.items()}
         count = sum(in_use.values())
-        if count <= most:
-            return choose_retained(own, in_use, most)
+        if count <= max_pieces:
+            return choose_retained(own, in_use, max_pieces)
         names = _join([_name(each) for each in allocations if used[each.unit_id]])
         if self._is_whole(reservation):
             total = sum(own.values())

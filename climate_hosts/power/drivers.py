@@ -269,11 +269,11 @@ class NotifyDriver(PowerDriver):
     def switch_off(self, name: str, force: bool) -> None:  # noqa: ARG002
         self._send(name, 'off')
 
-    def _send(self, name: str, wanted: str) -> None:
+    def _send(self, name: str, power: str) -> None:
         url = self.conf.power.notify_url
-        if not url or not self._is_due(name, wanted):
+        if not url or not self._is_due(name, power):
             return
-        body = {'hypervisor_hostname': name, 'power': wanted}
+        body = {'hypervisor_hostname': name, 'power': power}
         try:
             answer = requests.post(url, json=body, timeout=_TIMEOUT, allow_redirects=False)
         except requests.RequestException as exc:
@@ -282,9 +282,9 @@ class NotifyDriver(PowerDriver):
         if answer.status_code >= 300:
             raise PowerError(f'[power] notify_url answered {answer.status_code}')
         with self._lock:
-            self._sent[name] = wanted, self._clock()
+            self._sent[name] = power, self._clock()
 
-    def _is_due(self, name: str, wanted: str) -> bool:
+    def _is_due(self, name: str, power: str) -> bool:
         with self._lock:
             before = self._sent.get(name)
-        return before is None or before[0] != wanted or self._clock() - before[1] >= _REPEAT
+        return before is None or before[0] != power or self._clock() - before[1] >= _REPEAT

@@ -125,7 +125,7 @@ class IpmiDriver(PowerDriver):
         check_in_time(name, time.monotonic() - begun)
         self._ask(name, 'off' if force else 'soft')
 
-    def _ask(self, name: str, wanted: str) -> str:
+    def _ask(self, name: str, action: str) -> str:
         """Run ``chassis power`` and return its output.
 
         :raises PowerError: it failed
@@ -145,7 +145,7 @@ class IpmiDriver(PowerDriver):
         }
         try:
             done = subprocess.run(  # nosec B603 # a list, no shell
-                [*command, '-E', 'chassis', 'power', wanted],
+                [*command, '-E', 'chassis', 'power', action],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

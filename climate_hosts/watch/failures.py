@@ -107,7 +107,7 @@ class HostWatch(PeriodicWorker):
         #: The capacities at the last poll; no decision depends on it.
         self._capacities: dict[int, str] | None = None
         #: Whether a lease lacked a host at the last poll; only the time of the next depends on it.
-        self._lacking = False
+        self._lacks_host = False
         #: Whether the last poll found a host.
         self._watching = True
         #: Whether a host was released, or enrolled, since the last poll started.
@@ -118,7 +118,7 @@ class HostWatch(PeriodicWorker):
 
     def _freed(self) -> None:
         self._has_freed = True
-        if self._lacking or not self._watching:
+        if self._lacks_host or not self._watching:
             self.nudge()
 
     def poll(self) -> float:
@@ -132,7 +132,7 @@ class HostWatch(PeriodicWorker):
 
     def watch(self) -> None:
         """Poll once: one request to Nova and two statements where nothing is wrong."""
-        self._lacking = False
+        self._lacks_host = False
         watched, now = self._database.read(db.list_watched)
         self._watching = bool(watched)
         if not watched:
@@ -328,7 +328,7 @@ class HostWatch(PeriodicWorker):
                 replaced[names[unit_id]] = new
             elif new is None and loss.reason and _has(ours, unit_id):
                 missing[names[unit_id]] = loss.reason
-                self._lacking = True
+                self._lacks_host = True
         if lost and not replaced and not missing:
             return None
         change = resources.record_host_replacement(lease, reservation_id, replaced, missing, now)

@@ -179,8 +179,8 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
             does not have the network any more
         """
         self._check_allocated(reservation)
-        made = _made(reservation)
-        missing = [each for each in reservation.allocations if _address(each) not in made]
+        created_ids = _made(reservation)
+        missing = [each for each in reservation.allocations if _address(each) not in created_ids]
         not_free = neutron_resource.NOT_FREE
         waits = {
             _address(each): self._wait_for_unit(lease, each, not_free.format(_address(each)))
@@ -189,38 +189,42 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
         due = [address for address, wait in waits.items() if wait is None]
         if due:
             network_id = reservation.params['network_id']
-            found = cloud.find_floatingips(self.cloud.service(), network_id, due)
+            existing = cloud.find_floatingips(self.cloud.service(), network_id, due)
             for address in due:
-                waits[address] = self._make(lease, reservation, address, found.get(address), made)
+                waits[address] = self._make(
+                    lease, reservation, address, existing.get(address), created_ids
+                )
         wait = next((each for each in waits.values() if each is not None), None)
-        kept = {_MADE: made}
-        return PollAgain(wait.seconds, wait.reason, kept) if wait else Done(kept)
+        progress = {_MADE: created_ids}
+        return PollAgain(wait.seconds, wait.reason, progress) if wait else Done(progress)
 
     def _make(
         self,
         lease: 'Lease',
         reservation: 'Reservation',
         address: str,
-        found: Mapping[str, Any] | None,
-        made: dict[str, str],
+        existing: Mapping[str, Any] | None,
+        created_ids: dict[str, str],
     ) -> PollAgain | None:
         """Create one floating IP, or take over the one that an earlier try has created.
 
-        :param found: what has the address in Neutron
-        :param made: gets its id
+        :param existing: what has the address in Neutron
+        :param created_ids: gets its id
         """
         network_id = reservation.params['network_id']
         values = {'floating_network_id': network_id, 'floating_ip_address': address}
         try:
-            there = self._create_once(lease, reservation, address, values, found, made.values())
+            floating_ip = self._create_once(
+                lease, reservation, address, values, existing, created_ids.values()
+            )
         except errors.Gone as exc:
             raise exceptions.Permanent(f'{address} could not be created: {exc}') from exc
         except exceptions.PluginFailure as exc:
-            exc.progress = {_MADE: made}
+            exc.progress = {_MADE: created_ids}
             raise
-        if isinstance(there, PollAgain):
-            return there
-        made[address] = str(there['id'])
+        if isinstance(floating_ip, PollAgain):
+            return floating_ip
+        created_ids[address] = str(floating_ip['id'])
         return None
 
     def _find(self, reservation: 'Reservation', unit: str) -> Mapping[str, Any] | None:
@@ -233,40 +237,48 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
 
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Delete what was released, and create what is new."""
-        made = _made(reservation)
-        kept = {_address(each) for each in reservation.allocations}
-        if made.keys() <= kept:
+        created_ids = _made(reservation)
+        allocated = {_address(each) for each in reservation.allocations}
+        if created_ids.keys() <= allocated:
             return self.start(lease, reservation)
-        self._delete([each for a, each in made.items() if a not in kept])
-        return PollAgain(0.0, progress={_MADE: {a: each for a, each in made.items() if a in kept}})
+        self._delete([each for a, each in created_ids.items() if a not in allocated])
+        return PollAgain(
+            0.0, progress={_MADE: {a: each for a, each in created_ids.items() if a in allocated}}
+        )
 
-    def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+    def choose_retained(self, reservation: 'Reservation', max_pieces: int) -> Mapping[int, int]:
         """Choose what is released: what Neutron does not have any more, then what is unused.
 
         :raises climate_core.exceptions.InvalidState: more of them are associated, or have port
             forwardings
         """
         by_address = {_address(each): each.unit_id for each in reservation.allocations}
-        there = self._find_made(reservation)
-        used = [each for each in by_address if _is_used(there.get(each, {}))]
-        if len(used) > most:
+        existing = self._find_made(reservation)
+        used = [each for each in by_address if _is_used(existing.get(each, {}))]
+        if len(used) > max_pieces:
             raise exceptions.InvalidState(
                 f'amount: must be at least {len(used)}, because that number of floating IPs '
                 f'is associated or has port forwardings: {", ".join(used)}. Disassociate some, or '
                 'delete their port forwardings, first.',
                 field='amount',
             )
-        kept = sorted(by_address, key=lambda each: (each not in used, each not in there))[:most]
-        return {unit_id: int(address in kept) for address, unit_id in by_address.items()}
+        retained = sorted(by_address, key=lambda each: (each not in used, each not in existing))[
+            :max_pieces
+        ]
+        return {unit_id: int(address in retained) for address, unit_id in by_address.items()}
 
     def _find_made(self, reservation: 'Reservation') -> dict[str, dict[str, Any]]:
         """Return what was created for a reservation and is in Neutron, by the addresses.
 
         All of it is known: nothing is released of a reservation that is not started as a whole.
         """
-        made, network_id = _made(reservation), reservation.params['network_id']
-        found = cloud.find_floatingips(self.cloud.service(), network_id, made)
-        return {address: each for address, each in found.items() if each['id'] == made[address]}
+        created_ids, network_id = _made(reservation), reservation.params['network_id']
+        existing = cloud.find_floatingips(self.cloud.service(), network_id, created_ids)
+        return {
+            address: each
+            for address, each in existing.items()
+            if each['id'] == created_ids[address]
+        }
 
     def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
         """Close nothing: the owner may associate an address until it is deleted."""
@@ -277,13 +289,15 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Delete what was created, also what is associated or has port forwardings."""
-        conn, made = self.cloud.service(), _made(reservation)
-        promises = (*reservation.allocations, *reservation.released)
-        addresses = {*made, *map(_address, promises)}
-        found = cloud.find_floatingips(conn, reservation.params['network_id'], addresses).values()
-        known = made.values()
+        conn, created_ids = self.cloud.service(), _made(reservation)
+        allocations = (*reservation.allocations, *reservation.released)
+        addresses = {*created_ids, *map(_address, allocations)}
+        existing = cloud.find_floatingips(
+            conn, reservation.params['network_id'], addresses
+        ).values()
+        known = created_ids.values()
         self._delete(
-            [e['id'] for e in found if neutron_resource.is_ours(e, lease, reservation, known)]
+            [e['id'] for e in existing if neutron_resource.is_ours(e, lease, reservation, known)]
         )
         return None
 
@@ -307,9 +321,9 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
             cloud.check_all_floatingips_visible(conn)
             existing = neutron.find_existing(conn, self.neutron_noun, ids)
             for reservation in page:
-                made = _made(reservation)
-                if made and existing.isdisjoint(made.values()):
-                    yield reservation, f'Deleted in Neutron: {", ".join(sorted(made))}.'
+                created_ids = _made(reservation)
+                if created_ids and existing.isdisjoint(created_ids.values()):
+                    yield reservation, f'Deleted in Neutron: {", ".join(sorted(created_ids))}.'
 
     def discard(self, resource_id: str) -> None:
         cloud.delete_floatingip(self.cloud.service(), resource_id)
@@ -393,10 +407,10 @@ class HeldFloatingIpPlugin(own_service_plugin.OwnServicePlugin):
         """Block stacks, whose templates may use it. Servers get addresses after their start."""
         return other.resource_type == resource_types.STACK
 
-    def _wake(self, context: StepContext, found: Mapping[str, Any]) -> PollAgain | None:
+    def _wake(self, context: StepContext, resource: Mapping[str, Any]) -> PollAgain | None:
         """Do nothing: the check that it exists is all."""
 
-    def _end(self, context: EndContext, found: Mapping[str, Any]) -> PollAgain | None:  # noqa: ARG002
+    def _end(self, context: EndContext, resource: Mapping[str, Any]) -> PollAgain | None:  # noqa: ARG002
         if context.on_end == 'delete':
             cloud.delete_floatingip(context.conn, context.resource_id)
         return None
@@ -405,5 +419,5 @@ class HeldFloatingIpPlugin(own_service_plugin.OwnServicePlugin):
         # Those of leases are few among all that a cloud has.
         return neutron.find_existing(conn, 'floatingip', ids)
 
-    def _reserved_since(self, found: Mapping[str, Any]) -> datetime.datetime | None:  # noqa: ARG002
+    def _reserved_since(self, resource: Mapping[str, Any]) -> datetime.datetime | None:  # noqa: ARG002
         return None

@@ -172,8 +172,8 @@ class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
         )
 
     def read_demand(self, reservation: 'Reservation') -> Demand:
-        wanted, kept = super().read_demand(reservation), reservation.progress or {}
-        for name, value in kept.get(_CHOSEN_BY, {}).items():
+        demand, progress = super().read_demand(reservation), reservation.progress or {}
+        for name, value in progress.get(_CHOSEN_BY, {}).items():
             if reservation.params[name] != value:
                 segment = Segment.of(reservation.allocations[0].unit)
                 raise exceptions.BadRequest(
@@ -182,11 +182,11 @@ class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
                     field=name,
                 )
         if reservation.params.get('segment_id') is not None:
-            wanted = dataclasses.replace(wanted, field='segment_id')
-        if NETWORK_ID not in kept:
-            return wanted
+            demand = dataclasses.replace(demand, field='segment_id')
+        if NETWORK_ID not in progress:
+            return demand
         had = frozenset(allocation.unit_id for allocation in reservation.allocations)
-        return dataclasses.replace(wanted, unit_ids=had)
+        return dataclasses.replace(demand, unit_ids=had)
 
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Create the network; without a request if it is known to exist.
@@ -199,8 +199,8 @@ class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
             return Done(reservation.progress)
         (allocation,) = reservation.allocations
         segment = Segment.of(allocation.unit)
-        told = neutron_resource.NOT_FREE.format(segment)
-        wait = self._wait_for_unit(lease, allocation, told)
+        reason = neutron_resource.NOT_FREE.format(segment)
+        wait = self._wait_for_unit(lease, allocation, reason)
         return wait or self._make(lease, reservation, segment)
 
     def _make(
@@ -209,23 +209,23 @@ class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
         """Create the network, or take over the one that an earlier try has created."""
         conn, params = self.cloud.service(), reservation.params
         values = {'name': params['network_name'], **cloud.provider_attributes(segment)}
-        found = self._find(reservation, segment)
+        existing = self._find(reservation, segment)
         try:
-            there = self._create_once(
-                lease, reservation, segment, values, found, tags=params['network_tags'] or ()
+            network = self._create_once(
+                lease, reservation, segment, values, existing, tags=params['network_tags'] or ()
             )
         except errors.Gone as exc:
-            told = f'The network was deleted while it was created: {exc}'
-            raise exceptions.Transient(told) from exc
-        if isinstance(there, PollAgain):
-            return there
-        made = str(there['id'])
+            reason = f'The network was deleted while it was created: {exc}'
+            raise exceptions.Transient(reason) from exc
+        if isinstance(network, PollAgain):
+            return network
+        network_id = str(network['id'])
         described = params['network_description']
-        if described and there['description'] == cloud.mark(reservation.id):
+        if described and network['description'] == cloud.mark(reservation.id):
             # By now it is known by its tag.
-            neutron.update(conn, self.neutron_noun, made, {'description': described})
+            neutron.update(conn, self.neutron_noun, network_id, {'description': described})
         chosen_by = {name: params[name] for name in _FILTERS}
-        return Done({NETWORK_ID: made, _CHOSEN_BY: chosen_by})
+        return Done({NETWORK_ID: network_id, _CHOSEN_BY: chosen_by})
 
     def _find(self, reservation: 'Reservation', unit: Segment) -> Mapping[str, Any] | None:  # noqa: ARG002
         return cloud.find_network(self.cloud.service(), unit)
@@ -249,13 +249,13 @@ class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
         """Return the ids of the created networks; call Neutron if none is known."""
         if reservation.progress and NETWORK_ID in reservation.progress:
             return [reservation.progress[NETWORK_ID]]
-        promises = (*reservation.allocations, *reservation.released)
-        found = [
-            cloud.find_network(self.cloud.service(), Segment.of(each.unit)) for each in promises
+        allocations = (*reservation.allocations, *reservation.released)
+        networks = [
+            cloud.find_network(self.cloud.service(), Segment.of(each.unit)) for each in allocations
         ]
         return [
             str(each['id'])
-            for each in found
+            for each in networks
             if each is not None and neutron_resource.is_ours(each, lease, reservation, ())
         ]
 
