@@ -234,7 +234,7 @@ class Provisioner:
                 if not done.created:
                     check_deadline()
                 with prefix_field(item.field):
-                    self._make(context, draft.lease.id, item, done)
+                    self._create_resource(context, draft.lease.id, item, done)
         except BaseException:
             self._discard_resources(done)
             self.owner_trusts.discard(done.trust)
@@ -275,7 +275,9 @@ class Provisioner:
         """Take another trust of the owner: the present one has been retired."""
         done.trust = self.owner_trusts.replace(context, done.owner_trust)
 
-    def _make(self, context: RequestContext, lease_id: str, item: Item, done: Provisioned) -> None:
+    def _create_resource(
+        self, context: RequestContext, lease_id: str, item: Item, done: Provisioned
+    ) -> None:
         before, plugin = item.reservation, self.plugins[item.reservation.resource_type]
         claimed = ReservedResource(before.resource_id, before.params, before.amounts)
         if isinstance(plugin, Prepared):

@@ -150,7 +150,9 @@ class Clause(NamedTuple):
     text: str
     field: str
 
-    def lacking(self, hosts: Sequence[Mapping[str, Any]], noun: str = 'host') -> Shortage:
+    def describe_shortage(
+        self, hosts: Sequence[Mapping[str, Any]], noun: str = 'host'
+    ) -> Shortage:
         """Return that no host meets it; of a size also what they have.
 
         :param hosts: the properties of each, of at least one
@@ -188,7 +190,7 @@ class Filter(NamedTuple):
         """Return whether a host with these properties matches."""
         return all(clause.condition.matches(properties) for clause in self.clauses)
 
-    def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> Shortage | None:
+    def find_shortage(self, hosts: Sequence[Mapping[str, Any]]) -> Shortage | None:
         """Return what is requested and no host has; None: some host matches.
 
         Only sizes of hosts are shown, and no property that the operator set.
@@ -197,7 +199,7 @@ class Filter(NamedTuple):
         """
         for clause in self.clauses:
             if not any(map(clause.condition.matches, hosts)):
-                return clause.lacking(hosts, self.noun)
+                return clause.describe_shortage(hosts, self.noun)
         if any(map(self.matches, hosts)):
             return None
         texts = ', '.join(clause.text for clause in self.clauses)

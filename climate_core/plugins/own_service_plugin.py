@@ -110,7 +110,7 @@ class ParentStacks:
         """Return the status of a stack; None if it is gone, or about to be."""
         as_service = conn is self._cloud.service()
 
-        def look() -> str | None:
+        def read_status() -> str | None:
             try:
                 status = stacks.get(conn, stack_id).status
             except errors.Gone:
@@ -119,7 +119,7 @@ class ParentStacks:
                 return None
             return None if status.startswith('DELETE_') else status
 
-        return self._statuses.get(f'{as_service} {lease.trust_id} {stack_id}', look)
+        return self._statuses.get(f'{as_service} {lease.trust_id} {stack_id}', read_status)
 
 
 def list_reserved_members(conn: 'connections.Connection', all_projects: bool) -> set[str]:

@@ -419,9 +419,9 @@ class ProvisionedPlugin(own_service_plugin.CreatedForLeasePlugin, Reported):
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         if reservation.is_made:
             return self._take_step(self._watch, lease, reservation)
-        return self._make(self._step(lease, reservation))
+        return self._create_once(self._step(lease, reservation))
 
-    def _make(self, context: StepContext) -> PollAgain:
+    def _create_once(self, context: StepContext) -> PollAgain:
         """Take the next step to a resource that does not exist yet."""
         reservation = context.reservation
         if context.progress.asked == _RECREATE:

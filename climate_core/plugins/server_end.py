@@ -344,7 +344,7 @@ def unshelve(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     if rest is not None:
         return rest
     ensure_unlocked(context, server)
-    return context.ask(
+    return context.send_request(
         'unshelve', lambda: servers.act(context.conn, context.resource_id, 'unshelve')
     )
 
@@ -370,7 +370,7 @@ def keep_shelved(context: EndContext, server: Mapping[str, Any]) -> PollAgain | 
     # requested, the lock of Climate has existed for long enough.
     if asked is not None or (server.get('locked') and server.get('locked_reason') != ending):
         return None
-    return context.ask(_LOCK_REQUEST, lambda: _lock(context, ending))
+    return context.send_request(_LOCK_REQUEST, lambda: _lock(context, ending))
 
 
 def ensure_unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, Any]:

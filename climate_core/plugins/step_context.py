@@ -280,9 +280,9 @@ class StepContext:
 
     def once(self, what: str, failed: str, request: Callable[[], None]) -> PollAgain:
         """Send a request; after a failure raise it as :meth:`again`, pause, and retry."""
-        return self.again(what, failed) or self.ask(what, request)
+        return self.again(what, failed) or self.send_request(what, request)
 
-    def ask(self, what: str, request: Callable[[], None]) -> PollAgain:
+    def send_request(self, what: str, request: Callable[[], None]) -> PollAgain:
         """Send a request whatever its earlier results; a rejection is a failure, too."""
         try:
             request()

@@ -275,7 +275,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         if context.progress.asked == 'os-wake_up':
             raise context.failure(_not_created(owner, volume_id, status))
         try:
-            return context.rest() or context.ask(
+            return context.rest() or context.send_request(
                 'os-wake_up', lambda: volumes.act(owner, volume_id, 'os-wake_up')
             )
         except errors.Busy as exc:

@@ -81,7 +81,7 @@ class HostFilter(UnitFilter):
         return self._conditions.matches(unit.properties)
 
     def find_shortage(self, units: Sequence[Unit]) -> Shortage | None:
-        return self._conditions.lacking([unit.properties for unit in units])
+        return self._conditions.find_shortage([unit.properties for unit in units])
 
 
 class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preemptible, Prepared):

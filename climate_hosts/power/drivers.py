@@ -159,7 +159,7 @@ class MachinesFile(Generic[M]):
         self._path = path
         self._kind = kind
         self._lock = threading.Lock()
-        self._seen = self._look()
+        self._seen = self._read_stat()
         self._machines = self._read()
         #: The error of the file, if it is logged already.
         self._complaint: str | None = None
@@ -171,7 +171,7 @@ class MachinesFile(Generic[M]):
         """
         with self._lock:
             try:
-                seen = self._look()
+                seen = self._read_stat()
                 if seen != self._seen:
                     self._machines = self._read()
                     self._seen = seen
@@ -192,7 +192,7 @@ class MachinesFile(Generic[M]):
             raise PowerError(f'[power] machines_file has no section [{name}]')
         return found
 
-    def _look(self) -> tuple[int, int, int]:
+    def _read_stat(self) -> tuple[int, int, int]:
         try:
             found = os.stat(self._path)
         except OSError as exc:

@@ -108,7 +108,7 @@ class IpmiDriver(PowerDriver):
         return name in self._machines.names()
 
     def is_on(self, name: str) -> bool:
-        state = _STATE.search(self._ask(name, 'status'))
+        state = _STATE.search(self._run_power(name, 'status'))
         if state is None:
             raise PowerError(f'The controller of {name} did not report whether it is on')
         return state[1] == 'on'
@@ -116,16 +116,16 @@ class IpmiDriver(PowerDriver):
     def switch_on(self, name: str) -> None:
         # A controller may reject a request to switch on a machine that is on.
         if not self.is_on(name):
-            self._ask(name, 'on')
+            self._run_power(name, 'on')
 
     def switch_off(self, name: str, force: bool) -> None:
         begun = time.monotonic()
         if not self.is_on(name):
             return
         check_in_time(name, time.monotonic() - begun)
-        self._ask(name, 'off' if force else 'soft')
+        self._run_power(name, 'off' if force else 'soft')
 
-    def _ask(self, name: str, action: str) -> str:
+    def _run_power(self, name: str, action: str) -> str:
         """Run ``chassis power`` and return its output.
 
         :raises PowerError: it failed

@@ -179,7 +179,7 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
             does not have the network any more
         """
         self._check_allocated(reservation)
-        created_ids = _made(reservation)
+        created_ids = _created_ids(reservation)
         missing = [each for each in reservation.allocations if _address(each) not in created_ids]
         not_free = neutron_resource.NOT_FREE
         waits = {
@@ -191,14 +191,14 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
             network_id = reservation.params['network_id']
             existing = cloud.find_floatingips(self.cloud.service(), network_id, due)
             for address in due:
-                waits[address] = self._make(
+                waits[address] = self._create_floating_ip(
                     lease, reservation, address, existing.get(address), created_ids
                 )
         wait = next((each for each in waits.values() if each is not None), None)
         progress = {_MADE: created_ids}
         return PollAgain(wait.seconds, wait.reason, progress) if wait else Done(progress)
 
-    def _make(
+    def _create_floating_ip(
         self,
         lease: 'Lease',
         reservation: 'Reservation',
@@ -237,7 +237,7 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
 
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Delete what was released, and create what is new."""
-        created_ids = _made(reservation)
+        created_ids = _created_ids(reservation)
         allocated = {_address(each) for each in reservation.allocations}
         if created_ids.keys() <= allocated:
             return self.start(lease, reservation)
@@ -272,7 +272,7 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
 
         All of it is known: nothing is released of a reservation that is not started as a whole.
         """
-        created_ids, network_id = _made(reservation), reservation.params['network_id']
+        created_ids, network_id = _created_ids(reservation), reservation.params['network_id']
         existing = cloud.find_floatingips(self.cloud.service(), network_id, created_ids)
         return {
             address: each
@@ -289,7 +289,7 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Delete what was created, also what is associated or has port forwardings."""
-        conn, created_ids = self.cloud.service(), _made(reservation)
+        conn, created_ids = self.cloud.service(), _created_ids(reservation)
         allocations = (*reservation.allocations, *reservation.released)
         addresses = {*created_ids, *map(_address, allocations)}
         existing = cloud.find_floatingips(
@@ -313,7 +313,7 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
         One call for a hundred floating IPs.
         """
         for page in pages:
-            ids = {floatingip_id for each in page for floatingip_id in _made(each).values()}
+            ids = {floatingip_id for each in page for floatingip_id in _created_ids(each).values()}
             if not ids:
                 continue
             conn = self.cloud.service()
@@ -321,7 +321,7 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
             cloud.check_all_floatingips_visible(conn)
             existing = neutron.find_existing(conn, self.neutron_noun, ids)
             for reservation in page:
-                created_ids = _made(reservation)
+                created_ids = _created_ids(reservation)
                 if created_ids and existing.isdisjoint(created_ids.values()):
                     yield reservation, f'Deleted in Neutron: {", ".join(sorted(created_ids))}.'
 
@@ -338,7 +338,7 @@ def _is_used(floating_ip: Mapping[str, Any]) -> bool:
     return bool(floating_ip.get('port_id') or floating_ip.get('port_forwardings'))
 
 
-def _made(reservation: 'Reservation') -> dict[str, str]:
+def _created_ids(reservation: 'Reservation') -> dict[str, str]:
     """Return the ids of the floating IPs that are known to exist, by their addresses."""
     return dict((reservation.progress or {}).get(_MADE, {}))
 

@@ -94,17 +94,17 @@ class SegmentFilter(UnitFilter):
         self._conditions = conditions
 
     def matches(self, unit: Unit) -> bool:
-        known = _known(unit)
+        known = _filtered_properties(unit)
         return self._facts.items() <= known.items() and self._conditions.matches(known)
 
     def find_shortage(self, units: Sequence[Unit]) -> Shortage | None:
-        known = [_known(unit) for unit in units]
+        known = [_filtered_properties(unit) for unit in units]
         for name, value in self._facts.items():
             known = [properties for properties in known if properties.get(name) == value]
             if not known:
                 facts = ', '.join(f'{n} {v}' for n, v in self._facts.items())
                 return Shortage(f'no {_NOUN} with {facts} is registered for leases', name)
-        return self._conditions.lacking(known)
+        return self._conditions.find_shortage(known)
 
     def unit_name(self, unit: Unit) -> str:
         return str(Segment.of(unit.properties))
@@ -201,9 +201,9 @@ class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
         segment = Segment.of(allocation.unit)
         reason = neutron_resource.NOT_FREE.format(segment)
         wait = self._wait_for_unit(lease, allocation, reason)
-        return wait or self._make(lease, reservation, segment)
+        return wait or self._create_network(lease, reservation, segment)
 
-    def _make(
+    def _create_network(
         self, lease: 'Lease', reservation: 'Reservation', segment: Segment
     ) -> PollAgain | Done:
         """Create the network, or take over the one that an earlier try has created."""
@@ -241,11 +241,11 @@ class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Tear the network down, with all that is in it."""
         conn = self.cloud.service()
-        for each in self._made(lease, reservation):
+        for each in self._created_ids(lease, reservation):
             tear_down(conn, each)
         return None
 
-    def _made(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
+    def _created_ids(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
         """Return the ids of the created networks; call Neutron if none is known."""
         if reservation.progress and NETWORK_ID in reservation.progress:
             return [reservation.progress[NETWORK_ID]]
@@ -291,7 +291,7 @@ def _conditions(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: params[name] for name in names if params.get(name)}
 
 
-def _known(unit: Unit) -> dict[str, Any]:
+def _filtered_properties(unit: Unit) -> dict[str, Any]:
     """Return the properties that filters match."""
     return {**unit.properties, 'id': str(unit.id)}
 

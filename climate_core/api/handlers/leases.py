@@ -157,7 +157,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
                     )
                 },
             )
-        made = _make(backend, context, values)
+        made = _create(backend, context, values)
     if not isinstance(made, str):
         return set_etag(answer(201, {'lease': made}), made['generation'])
     lease = backend.database.read(db.get, made)
@@ -175,7 +175,9 @@ def _key(request: Request) -> dict[str, str]:
     return {'idempotency_key': key}
 
 
-def _make(backend: Backend, context: RequestContext, values: dict[str, Any]) -> views.CreatedLease:
+def _create(
+    backend: Backend, context: RequestContext, values: dict[str, Any]
+) -> views.CreatedLease:
     """Have the manager create the lease; resources join an existing one if the policy allows."""
     may_join = _authorize_present(backend, context, values)
     try:
