@@ -85,11 +85,11 @@ def find_by_reservation(
     return list_ids(conn, all_projects, metadata=metadata)
 
 
-def check_type(conn: Connection, wanted: str) -> None:
+def check_type(conn: Connection, name_or_id: str) -> None:
     """Raise Gone if the user of these rights has no volume type of this name or id."""
     types = CINDER.pages(conn, '/types', 'volume_types', {})
-    if not any(wanted in (volume_type['id'], volume_type['name']) for volume_type in types):
-        raise errors.Gone(f'There is no volume type {wanted} that you may use.')
+    if not any(name_or_id in (volume_type['id'], volume_type['name']) for volume_type in types):
+        raise errors.Gone(f'There is no volume type {name_or_id} that you may use.')
 
 
 def list_pools(conn: Connection) -> list[dict[str, Any]]:

@@ -248,7 +248,7 @@ class OwnServicePlugin(LeaseManaged):
 
     calls: ResourceCalls
     #: Reason for a resource that no longer exists, without a full stop.
-    gone: ClassVar[str]
+    gone_reason: ClassVar[str]
     #: The name of the option with the prefix of the names of copies, if there are any.
     prefix: ClassVar[str] = ''
     #: The errors by which its service rejects an end action, see :meth:`_end_as_accepted`.
@@ -323,7 +323,7 @@ class OwnServicePlugin(LeaseManaged):
 
     @property
     def _was_deleted(self) -> str:
-        return f'{self.gone} outside of the lease.'
+        return f'{self.gone_reason} outside of the lease.'
 
     def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
@@ -367,7 +367,7 @@ class OwnServicePlugin(LeaseManaged):
                 raise exceptions.Permanent(foreign)
             return step(context, resource)
         except errors.Gone as exc:
-            raise exceptions.Permanent(f'{self.gone}.') from exc
+            raise exceptions.Permanent(f'{self.gone_reason}.') from exc
 
     def _describe_foreign(
         self,

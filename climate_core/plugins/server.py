@@ -117,7 +117,7 @@ class ServerPlugin(
         ),
         prefix='compute.',
     )
-    gone = 'The server was deleted'
+    gone_reason = 'The server was deleted'
     prefix = 'image_prefix'
     rejections = (errors.Rejected, errors.Forbidden)
 
@@ -235,7 +235,7 @@ class ServerPlugin(
         status, task = server['status'], server.get('OS-EXT-STS:task_state')
         context = context.observe(status, task, server.get('updated'))
         if status in _GONE:
-            raise errors.Gone(self.gone)
+            raise errors.Gone(self.gone_reason)
         if status == _RESERVED and task == _SENT:
             return server_recovery.repeat_wake_up(context)
         is_busy = status in _UNSETTLED or (status == _RESERVED and task)

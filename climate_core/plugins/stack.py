@@ -98,7 +98,7 @@ class StackPlugin(own_service_plugin.CreatedForLeasePlugin):
             'orchestration.stack.update.end',
         ),
     )
-    gone = 'The stack was deleted or abandoned'
+    gone_reason = 'The stack was deleted or abandoned'
     prefix = 'snapshot_prefix'
 
     def reserve(
@@ -154,7 +154,7 @@ class StackPlugin(own_service_plugin.CreatedForLeasePlugin):
 
     def _prepare(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         if stack.status == 'DELETE_COMPLETE':
-            raise errors.Gone(self.gone)
+            raise errors.Gone(self.gone_reason)
         context = context.observe(*stack_end.observe_stack(context, stack))
         if stack_templates.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
             return self._fill(context, stack)
@@ -235,7 +235,7 @@ class StackPlugin(own_service_plugin.CreatedForLeasePlugin):
 
     def _wake(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         if stack.status == 'DELETE_COMPLETE':
-            raise errors.Gone(self.gone)
+            raise errors.Gone(self.gone_reason)
         if stack.status == 'DELETE_FAILED':
             raise exceptions.Transient(f'The stack is only partly deleted: {stack.reason}')
         context = context.observe(*stack_end.observe_stack(context, stack))

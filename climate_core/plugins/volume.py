@@ -182,7 +182,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
             'volume.detach.end',
         ),
     )
-    gone = 'The volume was deleted'
+    gone_reason = 'The volume was deleted'
     prefix = 'backup_prefix'
     # Not a 400, with which Cinder answers if only the state does not allow it now.
     rejections = (errors.Forbidden,)

@@ -194,7 +194,7 @@ class HostDrainer(Worker):
         self._conf = conf
         self._database = database
         self._cloud = cloud
-        database.listen(host_reservations.EMPTYING, self.nudge)
+        database.listen(host_reservations.DRAINING, self.nudge)
 
     def poll(self) -> float | None:
         """Continue with each host; one statement if there is none.

@@ -264,7 +264,7 @@ def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str
     if values.get('empty'):
         # It takes allocations when it is empty.
         available, state = False, hosts.State.EMPTYING
-        signal(session, host_reservations.EMPTYING)
+        signal(session, host_reservations.DRAINING)
     unit = {'available': available}
     # No operator has changed it yet.
     host = {'state': state, 'disabled_reason': reason, 'updated_at': None}

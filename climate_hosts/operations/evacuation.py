@@ -140,7 +140,7 @@ class PoolHostEvacuation(HostEvacuation):
         :raises climate_core.exceptions.NotEnough: another lease has taken one of them
         """
         asked, most = draft.request, self.conf.queue.best_effort_timeout
-        assert asked is not None, 'hosts are emptied for a whole lease'  # nosec B101 # for mypy: it holds already
+        assert asked is not None, 'hosts are drained for a whole lease'  # nosec B101 # for mypy: it holds already
         for host_id in draft.hosts_to_evacuate:
             shared_hosts.take_for_lease(session, host_id, lease.id)
         until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
@@ -230,7 +230,7 @@ class PoolHostEvacuation(HostEvacuation):
         evacuated: Sequence[int],
     ) -> None:
         if self.queue.write_grant(session, lease, most, evacuated):
-            shared_hosts.complete_evacuation(session, emptied=evacuated, lease_id=lease.id)
+            shared_hosts.complete_evacuation(session, host_ids=evacuated, lease_id=lease.id)
 
 
 class _EvacuationPass:

@@ -454,18 +454,18 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
 
 
 def choose_retained(
-    own: Mapping[int, int], in_use: Mapping[int, int], most: int
+    own: Mapping[int, int], in_use: Mapping[int, int], max_pieces: int
 ) -> dict[int, int]:
     """Return how many pieces of each unit a reservation keeps, by the ids of the units.
 
     Unused units are returned first, and of these the units with the fewest pieces.
 
     :param own: id of a unit -> number of pieces that it has
-    :param in_use: id of a unit -> number of these in use; ``most`` at most in all
-    :param most: maximum number of pieces that it keeps
+    :param in_use: id of a unit -> number of these in use; ``max_pieces`` at most in all
+    :param max_pieces: maximum number of pieces that it keeps
     """
     left = dict(own)
-    surplus = sum(own.values()) - most
+    surplus = sum(own.values()) - max_pieces
     for unit_id in sorted(own, key=lambda unit_id: (in_use[unit_id] > 0, own[unit_id], -unit_id)):
         returned = min(own[unit_id] - in_use[unit_id], max(0, surplus))
         left[unit_id] -= returned

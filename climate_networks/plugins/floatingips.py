@@ -374,7 +374,7 @@ class HeldFloatingIpPlugin(own_service_plugin.OwnServicePlugin):
     # Servers and stacks use addresses: addresses are created before them, and deleted after them.
     rank = 3
     calls = _FloatingIpCalls()
-    gone = 'The floating IP was deleted'
+    gone_reason = 'The floating IP was deleted'
     lists_all = False
 
     def reserve(

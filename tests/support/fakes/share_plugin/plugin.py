@@ -39,7 +39,7 @@ class SharePlugin(own_service_plugin.OwnServicePlugin):
         'access_to': {'type': 'string', 'format': 'ip'},
     }
     calls = calls
-    gone = 'The share was deleted'
+    gone_reason = 'The share was deleted'
 
     def reserve(
         self,
@@ -66,7 +66,7 @@ class SharePlugin(own_service_plugin.OwnServicePlugin):
     def _wake(self, context: StepContext, share: Mapping[str, Any]) -> PollAgain | None:
         context = context.observe(share['status'], share['access_rules_status'])
         if share['status'] == 'deleting':
-            raise errors.Gone(self.gone)
+            raise errors.Gone(self.gone_reason)
         if not calls.list_access(context.conn, context.resource_id):
             address = context.reservation.params['access_to']
             return context.once(
