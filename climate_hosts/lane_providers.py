@@ -76,15 +76,15 @@ def _complete_lane(conn: Connection, lane_id: str, generation: int | None) -> No
     """
 
     path = f'/resource_providers/{lane_id}'
-    known = None if generation is None else {GENERATION: generation, 'inventories': {}}
-    slots = placement.ProviderPart(conn, f'{path}/inventories', known)
+    present_value = None if generation is None else {GENERATION: generation, 'inventories': {}}
+    slots = placement.ProviderPart(conn, f'{path}/inventories', present_value)
     for found in slots:
         if lanes.SLOT in found['inventories'] and lanes.HOST in found['inventories']:
             # A lane that existed before may be open, and stays open.
             break
         slots.put({'inventories': _lane_inventories(1, is_open=False)})
-    known = None if generation is None else {**slots.value, 'traits': []}
-    traits = placement.ProviderPart(conn, f'{path}/traits', known)
+    present_value = None if generation is None else {**slots.value, 'traits': []}
+    traits = placement.ProviderPart(conn, f'{path}/traits', present_value)
     for found in traits:
         if lanes.TRAIT in found['traits']:
             break
@@ -124,10 +124,10 @@ def set_slots(conn: Connection, lane_id: str, slots: int | None = None, *, is_op
     part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/inventories')
     for found in part:
         total = found['inventories'][lanes.SLOT]['total'] if slots is None else slots
-        wanted = _lane_inventories(total, is_open)
-        if _has(found, wanted):
+        inventories = _lane_inventories(total, is_open)
+        if _has(found, inventories):
             break
-        part.put({'inventories': wanted})
+        part.put({'inventories': inventories})
 
 
 def open_lane(
@@ -296,8 +296,8 @@ def clear_unchanged(conn: Connection, lane_id: str, access: LaneAccess) -> bool:
 
 def _release_lane(conn: Connection, lane_id: str, ended: str, generation: int) -> None:
     """Remove the aggregates of a closed lane, unless a reservation has got it since."""
-    known = {GENERATION: generation, 'aggregates': [ended]}
-    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/aggregates', known)
+    present_value = {GENERATION: generation, 'aggregates': [ended]}
+    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/aggregates', present_value)
     for found in part:
         if found['aggregates'] != [ended]:
             break
@@ -344,14 +344,14 @@ def claim_host(conn: Connection, provider_id: str) -> bool:
     }
     if not 0 < len(wanted) <= _MAX_ALLOCATIONS:
         return False
-    there = placement.read_allocations(conn, provider_id)
-    if there.keys() - wanted.keys():
+    allocations = placement.read_allocations(conn, provider_id)
+    if allocations.keys() - wanted.keys():
         release_host(conn, provider_id)
         return False
-    if _is_claimed(there, wanted):
+    if _is_claimed(allocations, wanted):
         return True
     # Delete the claim of an earlier inventory.
-    for each in there:
+    for each in allocations:
         _delete(conn, each)
     owner = {
         'project_id': conn.session.get_project_id(),
@@ -375,9 +375,9 @@ def claim_host(conn: Connection, provider_id: str) -> bool:
 
 def release_host(conn: Connection, provider_id: str) -> None:
     """Release a host, if it is claimed."""
-    there = placement.list_consumers(conn, provider_id)
-    ours = {_id(provider_id, number) for number in range(_MAX_ALLOCATIONS)} if there else set()
-    for consumer in sorted(ours.intersection(there)):
+    consumers = placement.list_consumers(conn, provider_id)
+    ours = {_id(provider_id, number) for number in range(_MAX_ALLOCATIONS)} if consumers else set()
+    for consumer in sorted(ours.intersection(consumers)):
         _delete(conn, consumer)
 
 
@@ -399,8 +399,8 @@ def _is_claimed(allocations: Mapping[str, Mapping[str, int]], amounts: Mapping[s
 def _amounts(inventory: Mapping[str, Any]) -> Sequence[int]:
     """Split an inventory into amounts that an allocation may have."""
     total = int((inventory['total'] - inventory['reserved']) * inventory['allocation_ratio'])
-    most = min(inventory['max_unit'], total)
-    if most <= 0:
+    largest = min(inventory['max_unit'], total)
+    if largest <= 0:
         return []
-    whole, rest = divmod(total, most)
-    return [most] * whole + ([rest] if rest else [])
+    whole, rest = divmod(total, largest)
+    return [largest] * whole + ([rest] if rest else [])

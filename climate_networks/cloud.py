@@ -179,10 +179,10 @@ def provider_attributes(segment: 'Segment') -> dict[str, Any]:
 
 def find_network(conn: Connection, segment: 'Segment') -> dict[str, Any] | None:
     """Return the network of a segment; None if there is none that these rights see."""
-    wanted = provider_attributes(segment)
+    attributes = provider_attributes(segment)
     # Neutron leaves out filters and fields that these rights may not read.
-    for each in NEUTRON.pages(conn, '/networks', 'networks', wanted):
-        if wanted.items() <= each.items():
+    for each in NEUTRON.pages(conn, '/networks', 'networks', attributes):
+        if attributes.items() <= each.items():
             return each
     return None
 
@@ -195,11 +195,11 @@ def find_used_segments(
     :param segments: all of the same physical network
     """
     by_number = {each.segment_id: each for each in segments}
-    wanted = provider_attributes(next(iter(segments)))
+    attributes = provider_attributes(next(iter(segments)))
     if len(segments) > 1:
-        del wanted['provider:segmentation_id']
+        del attributes['provider:segmentation_id']
     found = {}
-    for each in NEUTRON.pages(conn, '/networks', 'networks', wanted):
+    for each in NEUTRON.pages(conn, '/networks', 'networks', attributes):
         segment = by_number.get(each.get('provider:segmentation_id', 0))
         if segment is not None and provider_attributes(segment).items() <= each.items():
             found[segment] = each
@@ -216,17 +216,20 @@ def find_unknown_attribute(conn: Connection, segment: 'Segment') -> str | None:
 
     :returns: ``network_type`` or ``physical_network``
     """
-    wanted = {'provider:network_type': segment.network_type, 'provider:physical_network': 'none'}
+    attributes = {
+        'provider:network_type': segment.network_type,
+        'provider:physical_network': 'none',
+    }
     if segment.physical_network:
-        wanted |= provider_attributes(segment) | {'provider:segmentation_id': _INVALID_VLAN}
-    response = NEUTRON.send(conn, 'POST', '/networks', {'network': {'name': 'none', **wanted}})
+        attributes |= provider_attributes(segment) | {'provider:segmentation_id': _INVALID_VLAN}
+    response = NEUTRON.send(conn, 'POST', '/networks', {'network': {'name': 'none', **attributes}})
     if response.status_code not in (400, 409):
-        made = errors.read_response(response, NEUTRON.name, 'network')
-        NEUTRON.request(conn, 'DELETE', f'/networks/{made["id"]}')
+        network = errors.read_response(response, NEUTRON.name, 'network')
+        NEUTRON.request(conn, 'DELETE', f'/networks/{network["id"]}')
         return None
-    told = errors.error_message(response)
+    message = errors.error_message(response)
     found = (
-        name for name, text in _UNKNOWN_MESSAGES.items() if text.format(**segment.facts) in told
+        name for name, text in _UNKNOWN_MESSAGES.items() if text.format(**segment.facts) in message
     )
     return next(found, None)
 

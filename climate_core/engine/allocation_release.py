@@ -49,8 +49,8 @@ class AllocationReleaser:
         now: datetime.datetime,
     ) -> None:
         """Release what reservations no longer hold; retain what they use until the next poll."""
-        held = {r.id for r in after.live}
-        freed = [r for r in before.live if r.id not in held]
+        live_ids = {r.id for r in after.live}
+        freed = [r for r in before.live if r.id not in live_ids]
         calendar = self.calendar.transaction(session)
         self._release(calendar, [r for r in freed if r.unit_kind is not None], now)
         self._give_up(calendar, before, after, now)
@@ -83,11 +83,11 @@ class AllocationReleaser:
         :mod:`climate_hosts.watch.repair` closes the one later, and
         :mod:`climate_core.repair.reconciliation` unlocks the other.
         """
-        kept = {r.key for r in lease.live if not _is_ending(lease, r)}
+        kept_keys = {r.key for r in lease.live if not _is_ending(lease, r)}
         for reservation in lease.reservations:
             plugin = self.plugins.get(reservation.resource_type)
             # A preempted lease has an ended reservation of it beside the queued one.
-            if plugin is None or reservation.key in kept:
+            if plugin is None or reservation.key in kept_keys:
                 continue
             try:
                 if reservation.unit_kind is not None:

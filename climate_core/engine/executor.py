@@ -217,7 +217,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         claim = self.claims.claim(session, due)
         if claim is None:
             return None
-        known = _next_times(lease)
+        previous_times = _next_times(lease)
         # It was read before it was claimed.
         event = dataclasses.replace(
             stored, status=states.EventStatus.IN_PROGRESS, generation=claim.generation
@@ -230,7 +230,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         if work.skip_reason is not None:
             change = handler.skip(work.lease, event, work.skip_reason, now)
         saved = store.save(session, lease, change, now, _event_cause(due))
-        return _StartedEvent(claim, dataclasses.replace(work, lease=saved), known)
+        return _StartedEvent(claim, dataclasses.replace(work, lease=saved), previous_times)
 
     def _record_claim(
         self, job: EventJob, started: _StartedEvent | None, error: BaseException | None

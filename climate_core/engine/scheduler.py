@@ -126,9 +126,9 @@ class Scheduler(Worker):
     def poll_early(self, due: events.DueEvent) -> None:
         """Work on an event at its ``next_at``, though the database has a later one."""
         with self._changed:
-            kept = self._early.get(due.id)
+            cached = self._early.get(due.id)
             # Threads report them in any order; the claim of an older generation would fail.
-            if kept is None or kept.generation <= due.generation:
+            if cached is None or cached.generation <= due.generation:
                 self._early[due.id] = due
         self._wake()
 
@@ -190,17 +190,19 @@ class Scheduler(Worker):
             due = [row for row in rows if row.next_at <= now]
             if len(due) < len(rows):
                 seconds = (rows[len(due)].next_at - self._clock.now()).total_seconds()
-        asked = time.monotonic()
+        queried_at = time.monotonic()
         with self._changed:
             self._waiting = {
                 event.id: event for event in shuffle_equals(due) if not self._is_begun(event)
             }
             self._has_more = len(due) >= window
             self._has_started = False
-            self._no_query_before = asked + max(
-                _MIN_QUERY_SECONDS, _QUERY_TIME_FACTOR * (asked - began)
+            self._no_query_before = queried_at + max(
+                _MIN_QUERY_SECONDS, _QUERY_TIME_FACTOR * (queried_at - began)
             )
-            self._query_at = min(self._query_at, asked + limit_sleep(seconds, self._idle_seconds))
+            self._query_at = min(
+                self._query_at, queried_at + limit_sleep(seconds, self._idle_seconds)
+            )
 
     def _is_begun(self, due: events.DueEvent) -> bool:
         """Return whether an event is in progress; if it has changed it may be due again after."""

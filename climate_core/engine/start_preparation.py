@@ -160,10 +160,10 @@ class StartPreparation(Worker):
         asks_in = random.uniform(max(0.0, left - self._seconds), left - window / 2)  # nosec B311 # spreads load, no secret
         new = _Owner(now + asks_in, now + left, may_be_told)
         with self._changed:
-            known = self._owners.get(trust_id)
-            if known is not None:
-                new.may_be_told = known.may_be_told = known.may_be_told or may_be_told
-                if known.starts_at <= new.starts_at:
+            owner = self._owners.get(trust_id)
+            if owner is not None:
+                new.may_be_told = owner.may_be_told = owner.may_be_told or may_be_told
+                if owner.starts_at <= new.starts_at:
                     return False
             self._owners[trust_id] = new
             if len(self._owners) > _MAX_OWNERS:

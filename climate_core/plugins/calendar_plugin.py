@@ -85,8 +85,8 @@ class CalendarPlugin(CalendarBacked):
 
     def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return values of a change in the form in which a new reservation stores them."""
-        usual = self._normalized_params(values)
-        return {name: usual.get(name) for name in values}
+        normalized = self._normalized_params(values)
+        return {name: normalized.get(name) for name in values}
 
     def read_demand(self, reservation: 'Reservation') -> Demand:
         return dataclasses.replace(

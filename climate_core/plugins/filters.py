@@ -266,8 +266,8 @@ def _parse_item(field: str, text: str) -> Clause:
     if not name:
         raise _bad_request(field, 'must have a name after each "!".')
     is_forbidden = text.startswith('!')
-    told = f'{"not the" if is_forbidden else "the"} {field.removesuffix("s")} {name}'
-    return Clause(Comparison(field, '!=' if is_forbidden else '==', name), told, field)
+    description = f'{"not the" if is_forbidden else "the"} {field.removesuffix("s")} {name}'
+    return Clause(Comparison(field, '!=' if is_forbidden else '==', name), description, field)
 
 
 def _parse_readable(field: str, text: str, examples: Examples) -> Clause:
@@ -320,10 +320,10 @@ def _compile_node(field: str, tree: Any, examples: Examples, depth: int) -> Cond
             sign in _OPERATORS and name.startswith('$')
         ):
             return _compare(field, sign, name.removeprefix('$'), value)
-    told = json.dumps(tree)[:80]
+    text = json.dumps(tree)[:80]
     raise _bad_request(
         field,
-        f'{told} must be a condition in JSON, {examples.json}, with and, or and '
+        f'{text} must be a condition in JSON, {examples.json}, with and, or and '
         f'{", ".join(_OPERATORS)}.',
     )
 

@@ -156,8 +156,8 @@ class Forecast:
         self.claim_budget = SearchBudget(MAX_SEARCH_STEPS)
         self._nouns = nouns
         listed = {each.name: each for each in hosts}
-        known = (each for each in releases if each.host in listed)
-        self._releases = sorted(known, key=_latest_first)
+        on_listed_hosts = (each for each in releases if each.host in listed)
+        self._releases = sorted(on_listed_hosts, key=_latest_first)
         # In the order of their starts, as each finds its hosts at its start.
         self._claims = sorted(claims, key=_start)
         self._first = _CapacityAtTime(FreeCapacity(listed.values()), self._releases)

@@ -284,20 +284,24 @@ class OwnServicePlugin(LeaseManaged):
         After several rejections the usual end action replaces the requested one: the same request
         would be rejected again, and the resource would hold its capacity without limit.
         """
-        usual, instead = self._usual_end(context), None
-        if usual != context.on_end and context.progress.is_rejected(context.on_end, context.now):
+        usual_action, instead = self._usual_end(context), None
+        if usual_action != context.on_end and context.progress.is_rejected(
+            context.on_end, context.now
+        ):
             instead = (
                 f'{str(self.service).capitalize()} rejects the end action {context.on_end}, so '
-                f'the usual one is done, {usual}: {context.progress.reason}'
+                f'the usual one is done, {usual_action}: {context.progress.reason}'
             )
-            context = context.with_on_end(usual)
+            context = context.with_on_end(usual_action)
         try:
             wait = self._end(context, resource)
         except self.rejections as exc:
             if instead is None:
                 stored = exc.progress or context.progress.dump()
-                kept = Progress.load(stored, step_context.END, context.now)
-                exc.progress = kept.with_rejection(context.on_end, str(exc), context.now).dump()
+                progress = Progress.load(stored, step_context.END, context.now)
+                exc.progress = progress.with_rejection(
+                    context.on_end, str(exc), context.now
+                ).dump()
             raise
         if wait is None:
             if instead is not None:

@@ -71,16 +71,16 @@ class CommonHostCapacity:
             listed = servers.list_flavors(self._conn)
             by_name = {each['name']: each for each in listed}
             self._flavors = {**by_name, **{each['id']: each for each in listed}}
-        wanted = params['server']
-        flavor = self._flavors.get(str(wanted['flavorRef']))
+        spec = params['server']
+        flavor = self._flavors.get(str(spec['flavorRef']))
         if flavor is None:
-            told = f'There is no flavor {wanted["flavorRef"]}.'
-            raise exceptions.BadRequest(told, field='template')
+            problem = f'There is no flavor {spec["flavorRef"]}.'
+            raise exceptions.BadRequest(problem, field='template')
         try:
-            return demand_of_flavor(flavor, wanted)
+            return demand_of_flavor(flavor, spec)
         except exceptions.BadRequest as exc:
-            told = exc.message.removeprefix('flavor_id: ')
-            raise exceptions.BadRequest(told, field='template') from exc
+            problem = exc.message.removeprefix('flavor_id: ')
+            raise exceptions.BadRequest(problem, field='template') from exc
 
     def released(self, amounts: Mapping[str, int]) -> dict[str, int]:
         """Return what a server with these amounts releases on its host."""
@@ -234,11 +234,11 @@ class BackendCapacity:
         self, volume_id: str, params: Mapping[str, Any], _amounts: Mapping[str, int]
     ) -> RunningServer:
         """Return the demand of a volume that a reservation or a stack will create."""
-        wanted = params['volume']
-        backend = self._backends.get(wanted.get('volume_type') or self._default_type())
+        spec = params['volume']
+        backend = self._backends.get(spec.get('volume_type') or self._default_type())
         # Of a name with an operator, as "<or> a <or> b", only Cinder knows what it means.
         required = frozenset({backend} if backend and ' ' not in backend else ())
-        return RunningServer(id=volume_id, amounts={_GIB: wanted['size']}, required=required)
+        return RunningServer(id=volume_id, amounts={_GIB: spec['size']}, required=required)
 
     def released(self, amounts: Mapping[str, int]) -> dict[str, int]:
         """Return what a volume with these amounts releases in its pool."""

@@ -154,10 +154,10 @@ def reserve_group(
         )
     for number in range(1, count + 1):
         name = spec['name'] if count == 1 else f'{spec["name"]}-{number}'
-        said = shown if number == 1 else short
-        kept = {**params, **own, key: {**said, 'name': name}}
+        stored_spec = shown if number == 1 else short
+        stored_params = {**params, **own, key: {**stored_spec, 'name': name}}
         claims.append(
-            ReservedResource(f'{model.UNMADE}{uuidutils.generate_uuid()}', kept, amounts)
+            ReservedResource(f'{model.UNMADE}{uuidutils.generate_uuid()}', stored_params, amounts)
         )
     return dataclasses.replace(claims[0], others=claims[1:])
 
@@ -195,8 +195,8 @@ def spec_request_keys(values: Mapping[str, Any], digests: Iterable[str]) -> list
     """
     keys: list[Hashable] = []
     if MADE_FOR in values:
-        made = MADE_FOR, values[MADE_FOR]
-        keys += [made, (*made, values.get('resource_id'))]
+        reservation_key = MADE_FOR, values[MADE_FOR]
+        keys += [reservation_key, (*reservation_key, values.get('resource_id'))]
     return [*keys, *((DIGEST_KEY, each) for each in digests)]
 
 

@@ -175,8 +175,8 @@ class ServerPlugin(
         self, context: 'RequestContext', resource_id: str
     ) -> dict[str, Any] | None:
         server = servers.get(self.cloud.user(context), resource_id, hints=True)
-        there = server['tenant_id'] == context.project_id and server['status'] not in _GONE
-        return server if there else None
+        is_present = server['tenant_id'] == context.project_id and server['status'] not in _GONE
+        return server if is_present else None
 
     def _is_reservation(
         self,
@@ -211,8 +211,8 @@ class ServerPlugin(
         return resource_types.server_amounts(*sizes, boots_from_volume=not server.get('image'))
 
     def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        kept = Progress.load(reservation.progress, START, self.now())
-        if kept.uses is not None:
+        progress = Progress.load(reservation.progress, START, self.now())
+        if progress.uses is not None:
             return None
         try:
             server = servers.get(
@@ -221,7 +221,7 @@ class ServerPlugin(
         except errors.Gone:
             return None
         uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
-        return PollAgain(0.0, None, dataclasses.replace(kept, uses=uses).dump())
+        return PollAgain(0.0, None, dataclasses.replace(progress, uses=uses).dump())
 
     def _wake_without_read(self, context: StepContext) -> PollAgain | None:
         # Nova starts a server that is RESERVED, and no other: see nova_ext/api/wake_up.py.
@@ -253,8 +253,8 @@ class ServerPlugin(
         return None
 
     def is_started(self, lease: 'Lease', reservation: 'Reservation') -> bool:
-        kept = Progress.load(reservation.progress, START, self.now())
-        if kept.asked != _WAKE_UP or lease.preemptible:
+        progress = Progress.load(reservation.progress, START, self.now())
+        if progress.asked != _WAKE_UP or lease.preemptible:
             return False
         server = servers.get(
             step_context.connect_as_owner(self.cloud, lease), reservation.resource_id
@@ -284,15 +284,15 @@ class ServerPlugin(
                 unlocked_server = server_end.ensure_unlocked(context, server)
                 wait = server_end.take_end_step(context, unlocked_server)
         except exceptions.PluginFailure as exc:
-            kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
+            progress = Progress.load(exc.progress or context.progress.dump(), END, context.now)
             uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
-            exc.progress = kept.with_failing_end(uses, context.now).dump()
+            exc.progress = progress.with_failing_end(uses, context.now).dump()
             raise
         if wait is None:
             return None
-        kept = Progress.load(wait.progress, END, context.now)
-        kept = kept.with_end_continued(wait.reason, self._failing_seconds, context.now)
-        return dataclasses.replace(wait, progress=kept.dump())
+        progress = Progress.load(wait.progress, END, context.now)
+        progress = progress.with_end_continued(wait.reason, self._failing_seconds, context.now)
+        return dataclasses.replace(wait, progress=progress.dump())
 
     @property
     def _failing_seconds(self) -> float:
@@ -306,12 +306,12 @@ class ServerPlugin(
         Addresses are allocated to other leases, and a server does not need them.
         """
         now = self.now()
-        kept = Progress.load(own.progress, END, now)
-        since = kept.failing_since
+        progress = Progress.load(own.progress, END, now)
+        since = progress.failing_since
         if since is None or (now - since).total_seconds() < self._failing_seconds:
             return True
         is_network = other.resource_type == resource_types.NETWORK
-        return is_network or other.resource_id in (kept.uses or ())
+        return is_network or other.resource_id in (progress.uses or ())
 
     def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         return self._free(server_end.shelve_and_lock, lease, reservation)

@@ -158,8 +158,8 @@ def _check_name(device: BlockDevice, field: str, image: Mapping[str, Any] | None
         return
     name = str(device.get('device_name') or '').removeprefix('/dev/')
     is_volume = device.get('destination_type') == 'volume'
-    said = 'must not be that of the root disk, vda'
-    _raise_first(field, [(is_volume and name == 'vda', 'device_name', said)])
+    problem = 'must not be that of the root disk, vda'
+    _raise_first(field, [(is_volume and name == 'vda', 'device_name', problem)])
 
 
 def check_devices_together(

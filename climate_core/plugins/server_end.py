@@ -92,8 +92,8 @@ def _request_action(
 
 
 def _failed(server: Server, name: str) -> str:
-    told = (server.get('fault') or {}).get('message')
-    because = f': {told}' if told and server['status'] == 'ERROR' else ''
+    fault = (server.get('fault') or {}).get('message')
+    because = f': {fault}' if fault and server['status'] == 'ERROR' else ''
     return (
         f'The server is {server["status"]} after the action {name}{because}. See "openstack '
         f'server event list {server["id"]}". The action is retried.'
@@ -362,13 +362,13 @@ def keep_shelved(context: EndContext, server: Mapping[str, Any]) -> PollAgain | 
     is_kept = context.on_end not in ('delete', 'nothing')
     if not was_given_up or not is_kept or status not in SHELVED or task:
         return None
-    asked = context.progress.asked
-    if asked == _LOCK_REQUEST:
+    request = context.progress.asked
+    if request == _LOCK_REQUEST:
         return context.wait() if context.age < _IN_FLIGHT_SECONDS else None
     ending = _ENDING_LOCK_REASON.format(context.lease.id)
     # Any lock rejects the request, that of an administrator too. Once something else was
     # requested, the lock of Climate has existed for long enough.
-    if asked is not None or (server.get('locked') and server.get('locked_reason') != ending):
+    if request is not None or (server.get('locked') and server.get('locked_reason') != ending):
         return None
     return context.send_request(_LOCK_REQUEST, lambda: _lock(context, ending))
 
@@ -437,5 +437,5 @@ def _wait_long(context: StepContext, doing: str) -> PollAgain:
 
 
 def _lock(context: StepContext, reason: str | None = None) -> None:
-    told = {'locked_reason': reason or _PREEMPTED_LOCK_REASON.format(context.lease.id)}
-    servers.act(context.service, context.resource_id, 'lock', told)
+    body = {'locked_reason': reason or _PREEMPTED_LOCK_REASON.format(context.lease.id)}
+    servers.act(context.service, context.resource_id, 'lock', body)

@@ -109,8 +109,8 @@ def oldest_first(candidate: CandidateHost) -> Any:
     A host without servers comes first, one whose servers have no known age last.
     """
     times = [each.created_at for each in candidate.servers]
-    known = [each.timestamp() for each in times if each is not None]
-    return len(known) < len(times), max(known, default=0.0)
+    known_times = [each.timestamp() for each in times if each is not None]
+    return len(known_times) < len(times), max(known_times, default=0.0)
 
 
 def choose_hosts(
@@ -168,8 +168,8 @@ def _raise_cannot_drain(
         names = words.counted(len(unplaceable), 'host')
         reasons.append(f'Other hosts have no capacity for the servers of {names}.')
     why = ' '.join(reasons)
-    would_do = words.counted(len(listed), 'shared host')
-    message = f'{drainable} of {would_do} can be drained for it, and {count} must be. {why}'
+    matching = words.counted(len(listed), 'shared host')
+    message = f'{drainable} of {matching} can be drained for it, and {count} must be. {why}'
     raise CannotDrainHosts(message.rstrip(), why)
 
 

@@ -295,11 +295,11 @@ def check_build(context: StepContext, server: Mapping[str, Any]) -> str | None:
     """
     status = server['status']
     if status == 'ERROR':
-        told = str((server.get('fault') or {}).get('message') or 'Nova reports no reason')
-        kind = exceptions.NoCapacity if _NO_HOST in told else exceptions.Permanent
+        fault = str((server.get('fault') or {}).get('message') or 'Nova reports no reason')
+        kind = exceptions.NoCapacity if _NO_HOST in fault else exceptions.Permanent
         raise kind(
             describe_build_failure(
-                context.reservation, told.strip() + _describe_shortage(context, told)
+                context.reservation, fault.strip() + _describe_shortage(context, fault)
             )
         )
     return f'The server has been {status}' if status in _BUILDING else None

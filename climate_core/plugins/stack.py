@@ -110,11 +110,11 @@ class StackPlugin(own_service_plugin.CreatedForLeasePlugin):
             params |= self._normalized_params(values)
             # It has no id before it is created.
             return ReservedResource(f'new:{values["name"]}', params, {'stacks': 1})
-        wanted = values['resource_id']
+        stack_id = values['resource_id']
         with errors.for_user('resource_id'):
-            stack = stacks.get(user, wanted)
+            stack = stacks.get(user, stack_id)
             if stack.project not in (None, context.project_id):
-                raise errors.Gone(f'There is no stack {wanted} in this project.')
+                raise errors.Gone(f'There is no stack {stack_id} in this project.')
             _check(context, user, stack)
         return ReservedResource(
             resource_id=stack.id, params=self._normalized_params(values), amounts={'stacks': 1}

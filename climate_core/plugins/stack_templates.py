@@ -219,23 +219,23 @@ def _flatten(resources: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
 def _server_params(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     if not _is_name(properties.get('flavor')):
         return {model.UNKNOWN: f'flavor of {name}'}
-    wanted: dict[str, Any] = {'flavorRef': properties['flavor']}
+    server: dict[str, Any] = {'flavorRef': properties['flavor']}
     disks = properties.get('block_device_mapping_v2') or properties.get('block_device_mapping')
     if disks and not properties.get('image'):
         # Its root disk takes nothing of its host.
-        wanted['block_device_mapping_v2'] = []
+        server['block_device_mapping_v2'] = []
     if _is_name(properties.get('availability_zone')):
-        wanted['availability_zone'] = properties['availability_zone']
-    return {'server': wanted}
+        server['availability_zone'] = properties['availability_zone']
+    return {'server': server}
 
 
 def _volume_params(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     if not properties.get('size'):
         return {model.UNKNOWN: f'size of {name}'}
-    wanted: dict[str, Any] = {'size': int(properties['size'])}
+    volume: dict[str, Any] = {'size': int(properties['size'])}
     if _is_name(properties.get('volume_type')):
-        wanted['volume_type'] = properties['volume_type']
-    return {'volume': wanted}
+        volume['volume_type'] = properties['volume_type']
+    return {'volume': volume}
 
 
 def _is_name(value: Any) -> bool:
@@ -333,10 +333,10 @@ def check_same(
 
     :raises climate_core.exceptions.NameTaken: it was created from another specification
     """
-    said = reservation.params.get(provisioned_plugin.DIGEST_KEY)
-    if reservation.status == 'deleting' or said is None:
+    digest = reservation.params.get(provisioned_plugin.DIGEST_KEY)
+    if reservation.status == 'deleting' or digest is None:
         return
-    if said in _digests(conf, reservation.lease_id, values):
+    if digest in _digests(conf, reservation.lease_id, values):
         return
     raise exceptions.NameTaken(
         f'The lease already has a stack {values["name"]} that was created from another '
@@ -346,8 +346,8 @@ def check_same(
 
 
 def _digests(conf: 'cfg.ConfigOpts', lease_id: str, values: Mapping[str, Any]) -> Sequence[str]:
-    said = {'hold': 'now', **{each: values[each] for each in STACK_SCHEMA if each in values}}
-    return provisioned_plugin.compute_digests(conf, lease_id, said, 'template')
+    digested = {'hold': 'now', **{each: values[each] for each in STACK_SCHEMA if each in values}}
+    return provisioned_plugin.compute_digests(conf, lease_id, digested, 'template')
 
 
 def is_made(reservation: 'Reservation') -> bool:
@@ -377,7 +377,7 @@ def check_request(
     """
     kept, shown = placeholder(values), []
     _sent(values, kept)
-    said = _digests(conf, lease_id, values)
+    digests = _digests(conf, lease_id, values)
     with errors.for_user('template'):
         try:
             shown = stacks.preview(conn, _previewed(lease_id, values))
@@ -387,7 +387,7 @@ def check_request(
             other = f'{values["name"]}-{lease_id}'
             shown = stacks.preview(conn, {**_previewed(lease_id, values), 'stack_name': other})
     hold = values.get('hold', 'now')
-    params = {'name': values['name'], 'hold': hold, provisioned_plugin.DIGEST_KEY: said[0]}
+    params = {'name': values['name'], 'hold': hold, provisioned_plugin.DIGEST_KEY: digests[0]}
     return {**params, model.PARTS: list_previewed_parts(shown)}
 
 
@@ -404,15 +404,17 @@ def create_unfilled(
     """
     kept = placeholder(values)
     tags = _tags(lease_id, values, kept)
-    wanted = {**_sent(values, kept), 'tags': ','.join(tags)}
-    made = True
+    request = {**_sent(values, kept), 'tags': ','.join(tags)}
+    is_created = True
     with errors.for_user('template'):
         try:
-            stack_id = stacks.create(conn, wanted)
+            stack_id = stacks.create(conn, request)
         except stacks.StackNameTaken as exc:
-            stack_id, made = _find_placeholder(conn, values, tags, exc).id, False
+            stack_id, is_created = _find_placeholder(conn, values, tags, exc).id, False
     prepare = _is_held(reserved.params)
-    return ReservedResource(stack_id, reserved.params, reserved.amounts, made, prepare=prepare)
+    return ReservedResource(
+        stack_id, reserved.params, reserved.amounts, is_created, prepare=prepare
+    )
 
 
 def is_unfilled(stack: 'Stack') -> bool:

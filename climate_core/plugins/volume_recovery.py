@@ -216,8 +216,8 @@ def wait_for_work(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain
         # Cinder deletes no volume in the middle of a migration (volume/api.py API.delete).
         reset['migration_status'] = 'none'
         command = f'cinder reset-state --state {after} --reset-migration-status {volume_id}'
-    told = f'its status was reset to {after}, and its end continues.'
-    repair = _VolumeRepair('reset_status', told, command, requests=[(_RESET, reset)])
+    outcome = f'its status was reset to {after}, and its end continues.'
+    repair = _VolumeRepair('reset_status', outcome, command, requests=[(_RESET, reset)])
     return _wait(context, volume, minutes, repair)
 
 

@@ -139,9 +139,11 @@ class OperatorRepair:
         """
         by_lease: dict[str, dict[str, str]] = defaultdict(dict)
         wrong: dict[str, list[str]] = defaultdict(list)
-        for held, reason in self._lost(lease_id):
-            by_lease[held.lease_id][held.id] = reason
-            wrong[held.lease_id].append(f'{held.resource_type} {held.resource_id}: {reason}')
+        for reservation, reason in self._lost(lease_id):
+            by_lease[reservation.lease_id][reservation.id] = reason
+            wrong[reservation.lease_id].append(
+                f'{reservation.resource_type} {reservation.resource_id}: {reason}'
+            )
         for losing_id, reasons in by_lease.items():
             trouble = self._do(
                 reconciliation.mark_lost, self._database, losing_id, reasons, self._cause

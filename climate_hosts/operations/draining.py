@@ -164,11 +164,11 @@ def _find_binding(server: Mapping[str, Any]) -> str | None:
     """Return what binds a server to its host, as far as Nova reports it; None: nothing."""
     # A server that was booted from a volume has '' for its image.
     image = server.get('image') or {}
-    asked = {**(image.get('properties') or {}), **(server['flavor'].get('extra_specs') or {})}
-    if any(asked.get(name) for name in _TPM) and asked.get(_TPM_SECURITY) != 'host':
+    properties = {**(image.get('properties') or {}), **(server['flavor'].get('extra_specs') or {})}
+    if any(properties.get(name) for name in _TPM) and properties.get(_TPM_SECURITY) != 'host':
         return 'with an emulated TPM'
     for name, what in _BINDINGS.items():
-        if str(asked.get(name) or '').lower() not in _FALSE:
+        if str(properties.get(name) or '').lower() not in _FALSE:
             return f'with {what}'
     return None
 

@@ -110,8 +110,8 @@ def _choose(providers: list[dict[str, Any]], name: str) -> dict[str, Any]:
 
 def _is_repeated(host: hosts.Host, values: Mapping[str, Any]) -> bool:
     """Return whether the same request is draining the host now."""
-    asked = values.get('pool', hosts.DEFAULT_POOL), _extra(values)
-    return host.is_draining and bool(values.get('empty')) and asked == (host.pool, host.extra)
+    requested = values.get('pool', hosts.DEFAULT_POOL), _extra(values)
+    return host.is_draining and bool(values.get('empty')) and requested == (host.pool, host.extra)
 
 
 def _check_half_enrolled(host: hosts.Host) -> None:

@@ -108,19 +108,19 @@ class PoolHostEvacuation(HostEvacuation):
         self._clock = services.clock
         self._strategy = load_strategy(self.conf.queue.migration_strategy)
 
-    def choose_hosts(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
+    def choose_hosts(self, draft: Draft, rejection: exceptions.NotEnough) -> tuple[int, ...]:
         """Return the ids of the hosts that are to be evacuated for a new lease.
 
-        :param refused: the rejection without an evacuation
+        :param rejection: the rejection without an evacuation
         :raises climate_core.exceptions.NotEnough: too few can be evacuated
         :raises climate_core.exceptions.BadRequest: the lease starts too late
         """
         lease = draft.lease
-        most = self.conf.queue.best_effort_timeout
-        if lease.start_date > draft.now + datetime.timedelta(seconds=most):
+        max_seconds = self.conf.queue.best_effort_timeout
+        if lease.start_date > draft.now + datetime.timedelta(seconds=max_seconds):
             raise exceptions.BadRequest(
                 f'Hosts are drained immediately, so a lease of the kind best_effort must start '
-                f'within {most} seconds.',
+                f'within {max_seconds} seconds.',
                 field='start_date',
             )
         if draft.request is not None and draft.request.lasts is not None:
@@ -129,8 +129,8 @@ class PoolHostEvacuation(HostEvacuation):
         try:
             return tuple(candidate.id for candidate in self.choose(lease, draft.now))
         except CannotDrainHosts as exc:
-            message = f'{exc} {refused.message}'
-            raise exceptions.NotEnough(message, refused.field, refused.available_from) from exc
+            message = f'{exc} {rejection.message}'
+            raise exceptions.NotEnough(message, rejection.field, rejection.available_from) from exc
         except errors.EXPECTED as exc:
             raise exceptions.ServiceUnavailable(str(exc)) from exc
 
@@ -139,13 +139,13 @@ class PoolHostEvacuation(HostEvacuation):
 
         :raises climate_core.exceptions.NotEnough: another lease has taken one of them
         """
-        asked, most = draft.request, self.conf.queue.best_effort_timeout
-        assert asked is not None, 'hosts are drained for a whole lease'  # nosec B101 # for mypy: it holds already
+        request, max_seconds = draft.request, self.conf.queue.best_effort_timeout
+        assert request is not None, 'hosts are drained for a whole lease'  # nosec B101 # for mypy: it holds already
         for host_id in draft.hosts_to_evacuate:
             shared_hosts.take_for_lease(session, host_id, lease.id)
-        until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
+        until = draft.now + datetime.timedelta(seconds=request.best_effort_timeout or max_seconds)
         progress = {UNTIL: until.isoformat()}
-        return queue.drain_hosts_for(lease, progress, asked.lasts, draft.wait_reason, draft.now)
+        return queue.drain_hosts_for(lease, progress, request.lasts, draft.wait_reason, draft.now)
 
     def connect(self) -> Connection:
         """Return the connection with the rights of the service."""
@@ -159,14 +159,14 @@ class PoolHostEvacuation(HostEvacuation):
 
         :raises climate_core.plugins.server_placement.CannotDrainHosts: too few
         """
-        missing, would_do = count_shortage(self.services, lease, now)
+        missing, matching_ids = count_shortage(self.services, lease, now)
         present = [
             host
             for host in self.database.read(host_reservations.list_available)
-            if host.id in would_do and host.id not in without
+            if host.id in matching_ids and host.id not in without
         ]
-        emptied = self.database.read(host_reservations.list_evacuating)
-        count = max(0, missing - sum(host.emptied_for == lease.id for host in emptied))
+        evacuating = self.database.read(host_reservations.list_evacuating)
+        count = max(0, missing - sum(host.emptied_for == lease.id for host in evacuating))
         if count > len(present) or not count:
             return server_placement.choose_hosts(
                 [CandidateHost(id=e.id, name='') for e in present], count, ()
@@ -175,7 +175,7 @@ class PoolHostEvacuation(HostEvacuation):
         hypervisors = Hypervisors(conn)
         free = server_placement.FreeCapacity(hypervisors.targets())
         # The servers of hosts that are being evacuated are placed first.
-        moving = list(read_candidates(conn, emptied))
+        moving = list(read_candidates(conn, evacuating))
         up, looked = hypervisors.emptiest_first(present), list[CandidateHost]()
         size, spares = max(_BATCH_SIZE, 2 * count), self.conf.queue.spare_servers
         failure = CannotDrainHosts()
@@ -257,17 +257,17 @@ class _EvacuationPass:
 
     def run(self) -> PollAgain | None:
         evacuating = self._database.read(host_reservations.list_evacuating)
-        taken = [host for host in evacuating if host.emptied_for == self._lease.id]
+        evacuated = [host for host in evacuating if host.emptied_for == self._lease.id]
         missing, _ = count_shortage(self._evacuation.services, self._lease, self._now)
         if not missing:
             # Other leases have released enough: the hosts that were taken are returned.
             self._evacuation.grant(self._lease, [])
             return None
-        if len(taken) < missing:
+        if len(evacuated) < missing:
             return self._take_more()
-        self._close(taken)
+        self._close(evacuated)
         candidates: list[CandidateHost] = []
-        for host in taken:
+        for host in evacuated:
             try:
                 candidates.append(read_candidate(self._conn, host))
             except errors.Gone:
@@ -279,15 +279,15 @@ class _EvacuationPass:
         idle = [server.id for server in left if server.status in MOVABLE]
         if left and not self._requests and len(idle) == len(left):
             # Another lease may have got its hosts at the same moment.
-            ahead = itertools.takewhile(lambda host: host not in taken, evacuating)
+            ahead = itertools.takewhile(lambda host: host not in evacuated, evacuating)
             if not self._can_place(candidates, ahead):
-                return self._replace(taken[-1], 'Its servers do not fit elsewhere any more.')
+                return self._replace(evacuated[-1], 'Its servers do not fit elsewhere any more.')
         self._move(idle, len(left), len({host.emptied_for for host in evacuating}))
         if left:
             number = max(len(self._requests), len(left))
             message = f'Hosts are being drained for it: moved {number - len(left)} of {number}.'
             return PollAgain(_POLL_SECONDS, message)
-        return self._grant(taken)
+        return self._grant(evacuated)
 
     def _grant(self, evacuated: Sequence[SharedHost]) -> PollAgain | None:
         """Grant the lease its hosts, which are empty, when no server can enter them any more."""

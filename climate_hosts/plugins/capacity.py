@@ -78,8 +78,8 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         amount = params['amount']
-        held = {unit: amount * size for unit, size in self._sizes(params).items()}
-        return {resource_types.SERVERS: amount, **held}
+        sizes = {unit: amount * size for unit, size in self._sizes(params).items()}
+        return {resource_types.SERVERS: amount, **sizes}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         amount, affinity = params['amount'], params.get('affinity')

@@ -276,8 +276,8 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
             is_open = host.lanes[lane_id].slots > 0
             conflict = None if is_open else find_conflict(host, lane_id, allocation.pieces, piece)
             if prepared is not None and not is_open and not conflict:
-                known = lane_providers.LaneAccess(prepared, frozenset(aggregates))
-                if lane_providers.open_lane(conn, lane_id, slots, aggregates, known):
+                access = lane_providers.LaneAccess(prepared, frozenset(aggregates))
+                if lane_providers.open_lane(conn, lane_id, slots, aggregates, access):
                     return None
             found = lane_providers.read_access(conn, lane_id)
             ended = lanes.ended_aggregate(reservation.id) in found.aggregates
@@ -301,11 +301,11 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         Servers on a host that was released stay there, or are evacuated to the other hosts.
         """
         conn = self.cloud.service()
-        kept = {lane_of(allocation) for allocation in reservation.allocations}
+        allocated = {lane_of(allocation) for allocation in reservation.allocations}
         released = {lane_of(allocation): allocation for allocation in reservation.released}
         left = {
             server_id: str(released[lane_id].unit['service_name'])
-            for lane_id in sorted(released.keys() - kept)
+            for lane_id in sorted(released.keys() - allocated)
             for server_id in lane_providers.drain_lane(conn, lane_id, reservation.id)
         }
         # Nothing on a host that failed is as it was.
@@ -410,7 +410,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
             for lane_id in sorted(had | _prepared(reservation).keys())
         }
         left = {server_id for servers_inside in inside.values() for server_id in servers_inside}
-        kept = server_drain.record_servers(reservation, left)
+        progress = server_drain.record_servers(reservation, left)
         if terms.on_end == server_drain.DELETE:
             projects = server_drain.list_projects(lease, reservation)
             left |= server_drain.find_shelved(conn, reservation, projects)
@@ -423,8 +423,8 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         leaving = server_drain.ServerDrain(context, terms)
         wait = leaving.step(sorted(left))
         used = [lane_id for lane_id, servers_inside in inside.items() if servers_inside]
-        kept = {**kept, _PREPARED: _prepared(reservation), _USED: used}
-        return dataclasses.replace(wait, progress={**(wait.progress or {}), **kept})
+        progress = {**progress, _PREPARED: _prepared(reservation), _USED: used}
+        return dataclasses.replace(wait, progress={**(wait.progress or {}), **progress})
 
     def find_matched(self, lease: 'Lease', reservation: 'Reservation') -> Mapping[str, str]:
         """Find the servers in the lanes of an active reservation: one call per lane."""

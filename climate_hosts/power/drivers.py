@@ -219,13 +219,13 @@ class MachinesFile(Generic[M]):
         return {name: self._machine(parser[name]) for name in parser.sections()}
 
     def _machine(self, section: configparser.SectionProxy) -> M:
-        known = {each.name for each in dataclasses.fields(self._kind)}
-        wrong = sorted({*section} - known)
+        options = {each.name for each in dataclasses.fields(self._kind)}
+        wrong = sorted({*section} - options)
         if wrong or not section.get('address'):
             message = f'has {", ".join(wrong)}' if wrong else 'has no address'
             raise BadPowerSettings(
                 f'[power] machines_file: section [{section.name}] {message}. It has address, and '
-                f'may have {", ".join(sorted(known - {"address"}))}.'
+                f'may have {", ".join(sorted(options - {"address"}))}.'
             )
         try:
             if '@' in section['address']:

@@ -61,16 +61,16 @@ class IpmiMachine(Machine):
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> Self:
-        made = cls(**options)
-        made.host_and_port()
-        for option, most in (('username', _USERNAME_BYTES), ('password', _PASSWORD_BYTES)):
-            if len(options.get(option, '').encode()) > most:
-                raise BadOption(option, f'must have {most} bytes at most, as IPMI has it')
-        if made.privilege_level not in _LEVELS:
+        machine = cls(**options)
+        machine.host_and_port()
+        for option, max_bytes in (('username', _USERNAME_BYTES), ('password', _PASSWORD_BYTES)):
+            if len(options.get(option, '').encode()) > max_bytes:
+                raise BadOption(option, f'must have {max_bytes} bytes at most, as IPMI has it')
+        if machine.privilege_level not in _LEVELS:
             raise BadOption('privilege_level', f'must be {" or ".join(_LEVELS)}')
-        if made.cipher_suite not in (None, *map(str, _CIPHER_SUITES)):
+        if machine.cipher_suite not in (None, *map(str, _CIPHER_SUITES)):
             raise BadOption('cipher_suite', 'must be a number from 1 to 17, as 3 or 17')
-        return made
+        return machine
 
     def host_and_port(self) -> tuple[str, int]:
         """Return where it answers.

@@ -190,8 +190,8 @@ class HostWatch(PeriodicWorker):
         if why is None:
             is_up = hosts.is_service_up(service)
             return self._recover(host, is_up, now) if host.failed else None
-        known = host.failed and host.disabled_reason == why
-        if not known and self._database.write(db_hosts.mark_failed, host.id, why):
+        is_recorded = host.failed and host.disabled_reason == why
+        if not is_recorded and self._database.write(db_hosts.mark_failed, host.id, why):
             LOG.warning('Host %s failed: %s', host.name, why)
         return why
 
@@ -225,11 +225,11 @@ class HostWatch(PeriodicWorker):
     def _empty(self, host: WatchedHost, rows: Iterable[ReservedHost]) -> int:
         """Remove the aggregates of the lanes of a host; return the number of servers left."""
         conn = self._cloud.service()
-        known = self._database.read(db_hosts.HOSTS.get, host.id)
+        current = self._database.read(db_hosts.HOSTS.get, host.id)
         for row in rows:
-            for lane_id in known.lane_ids:
+            for lane_id in current.lane_ids:
                 lane_providers.drain_lane(conn, lane_id, row.reservation_id)
-        return len(placement.list_consumers(conn, known.provider_id))
+        return len(placement.list_consumers(conn, current.provider_id))
 
     def _read_capacities(self, capacities: dict[int, str]) -> None:
         """Refresh the calendar if the capacity of a host has changed since the last poll."""

@@ -73,12 +73,14 @@ class HostRefresher(PeriodicWorker):
             for host in present.values()
             if 'units' in host.details
         }
-        known = read_nodes(conn, servers.list_hypervisors(conn), {**outside, **capacities}, units)
+        nodes_by_provider = read_nodes(
+            conn, servers.list_hypervisors(conn), {**outside, **capacities}, units
+        )
         problems: set[str] = set()
         for host in present.values():
             if self.stopping:
                 return
-            learnt = known.get(host.provider_id)
+            learnt = nodes_by_provider.get(host.provider_id)
             if learnt is not None and not host.knows(learnt):
                 capacity = capacities.get(host.provider_id) or outside[host.provider_id]
                 self._refresh(

@@ -52,9 +52,9 @@ class AddressFilter(UnitFilter):
         self._required = required
 
     def matches(self, unit: Unit) -> bool:
-        known, required = unit.properties, self._required
-        return known['network_id'] == self._network_id and (
-            not required or known['address'] in required
+        properties, required = unit.properties, self._required
+        return properties['network_id'] == self._network_id and (
+            not required or properties['address'] in required
         )
 
     def find_shortage(self, units: Sequence[Unit]) -> Shortage:
@@ -295,9 +295,9 @@ class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
         existing = cloud.find_floatingips(
             conn, reservation.params['network_id'], addresses
         ).values()
-        known = created_ids.values()
+        created = created_ids.values()
         self._delete(
-            [e['id'] for e in existing if neutron_resource.is_ours(e, lease, reservation, known)]
+            [e['id'] for e in existing if neutron_resource.is_ours(e, lease, reservation, created)]
         )
         return None
 
@@ -384,20 +384,20 @@ class HeldFloatingIpPlugin(own_service_plugin.OwnServicePlugin):
         lease_id: str = '',  # noqa: ARG002
     ) -> ReservedResource:
         # As Neutron writes it.
-        wanted = str(uuid.UUID(values['resource_id']))
+        floatingip_id = str(uuid.UUID(values['resource_id']))
         with errors.for_user('resource_id'):
-            found = cloud.get_floatingip(self.cloud.user(context), wanted)
+            found = cloud.get_floatingip(self.cloud.user(context), floatingip_id)
             if found['project_id'] != context.project_id:
-                raise errors.Gone(f'There is no floating IP {wanted} in this project.')
+                raise errors.Gone(f'There is no floating IP {floatingip_id} in this project.')
         if cloud.is_marked(found):
             raise exceptions.BadRequest(
-                f'The floating IP {wanted} was created for a lease and ends with that. Only one '
-                'that you have created yourself can be reserved.',
+                f'The floating IP {floatingip_id} was created for a lease and ends with that. Only '
+                'one that you have created yourself can be reserved.',
                 field='resource_id',
             )
         shown = {'floatingips': [found['floating_ip_address']]}
         return ReservedResource(
-            wanted,
+            floatingip_id,
             {**self._normalized_params(values), **shown},
             {resource_types.FLOATING_IPS: 1},
             parent_id=values.get(own_service_plugin.STACK_ID_KEY),

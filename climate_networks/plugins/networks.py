@@ -94,17 +94,17 @@ class SegmentFilter(UnitFilter):
         self._conditions = conditions
 
     def matches(self, unit: Unit) -> bool:
-        known = _filtered_properties(unit)
-        return self._facts.items() <= known.items() and self._conditions.matches(known)
+        properties = _filtered_properties(unit)
+        return self._facts.items() <= properties.items() and self._conditions.matches(properties)
 
     def find_shortage(self, units: Sequence[Unit]) -> Shortage | None:
-        known = [_filtered_properties(unit) for unit in units]
+        listed = [_filtered_properties(unit) for unit in units]
         for name, value in self._facts.items():
-            known = [properties for properties in known if properties.get(name) == value]
-            if not known:
+            listed = [properties for properties in listed if properties.get(name) == value]
+            if not listed:
                 facts = ', '.join(f'{n} {v}' for n, v in self._facts.items())
                 return Shortage(f'no {_NOUN} with {facts} is registered for leases', name)
-        return self._conditions.find_shortage(known)
+        return self._conditions.find_shortage(listed)
 
     def unit_name(self, unit: Unit) -> str:
         return str(Segment.of(unit.properties))
@@ -149,25 +149,27 @@ class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
 
     def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         # Clients of Blazar send empty texts for omitted fields.
-        usual: dict[str, Any] = {name: values.get(name) or None for name in self.schema}
+        normalized: dict[str, Any] = {name: values.get(name) or None for name in self.schema}
         empty = dict.fromkeys(('network_properties', 'resource_properties'), '')
-        return usual | {name: usual[name] or each for name, each in empty.items()}
+        return normalized | {name: normalized[name] or each for name, each in empty.items()}
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:  # noqa: ARG002
         return {resource_types.NETWORKS: 1}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
-        wanted = filters.compile_filter(_conditions(params), _NOUN, _EXAMPLES)
+        conditions = filters.compile_filter(_conditions(params), _NOUN, _EXAMPLES)
         facts = {name: params[name] for name in SEGMENT_FACTS if params.get(name) is not None}
         return Demand(
             kind=SEGMENT_KIND,
             min_pieces=1,
             max_pieces=1,
             owner=calendar_plugin.owner_of(params),
-            unit_filter=SegmentFilter(facts, wanted),
+            unit_filter=SegmentFilter(facts, conditions),
             names_units='segment_id' in facts,
             # What has no property of this name has an id nevertheless.
-            property_fields={name: field for name, field in wanted.names.items() if name != 'id'},
+            property_fields={
+                name: field for name, field in conditions.names.items() if name != 'id'
+            },
             unknown_property=exceptions.UnknownSegmentProperty,
         )
 
@@ -263,18 +265,20 @@ class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
         self, pages: Iterable[Sequence['Reservation']]
     ) -> Iterator[tuple['Reservation', str]]:
         for page in pages:
-            made = [
+            created = [
                 (reservation, reservation.progress[NETWORK_ID])
                 for reservation in page
                 if reservation.progress and NETWORK_ID in reservation.progress
             ]
-            if not made:
+            if not created:
                 continue
             conn = self.cloud.service()
             # Without the right to see every project each network would seem deleted.
             neutron.check_all_visible(conn, 'networks')
-            existing = neutron.find_existing(conn, self.neutron_noun, [each for _, each in made])
-            for reservation, network_id in made:
+            existing = neutron.find_existing(
+                conn, self.neutron_noun, [each for _, each in created]
+            )
+            for reservation, network_id in created:
                 if network_id not in existing:
                     name = reservation.params['network_name']
                     yield (

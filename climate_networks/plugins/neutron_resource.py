@@ -49,9 +49,9 @@ class NeutronResourcePlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
 
     def list_created(self) -> Iterable[ProvisionedResource]:
         for each in neutron.list_tagged(self.cloud.service(), self.neutron_noun):
-            made = cloud.reservation_of(each)
-            if made is not None:
-                yield ProvisionedResource(each['id'], *made)
+            origin = cloud.reservation_of(each)
+            if origin is not None:
+                yield ProvisionedResource(each['id'], *origin)
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:
         return neutron.read_changed_at(self.cloud.service(), self.neutron_noun, resource_id)

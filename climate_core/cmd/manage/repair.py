@@ -202,8 +202,16 @@ def _find_orphans(
             since = plugin.unleased_since(resource_id)
             age = (now - since).total_seconds() if since else None
             yield Orphan('resource', kind, resource_id, None, None, age, plugin.orphaned)
-    for held, reason in reconciliation.find_lost(database, plugin):
-        yield Orphan('reservation', kind, held.resource_id, held.lease_id, held.id, None, reason)
+    for reservation, reason in reconciliation.find_lost(database, plugin):
+        yield Orphan(
+            'reservation',
+            kind,
+            reservation.resource_id,
+            reservation.lease_id,
+            reservation.id,
+            None,
+            reason,
+        )
 
 
 def _repair(conf: cfg.ConfigOpts) -> int:
