@@ -391,8 +391,8 @@ class HeldFloatingIpPlugin(own_service_plugin.OwnServicePlugin):
                 raise errors.Gone(f'There is no floating IP {floatingip_id} in this project.')
         if cloud.is_marked(found):
             raise exceptions.BadRequest(
-                f'The floating IP {floatingip_id} was created for a lease and ends with that. Only '
-                'one that you have created yourself can be reserved.',
+                f'The floating IP {floatingip_id} was created for a lease and ends with that. '
+                'Only one that you have created yourself can be reserved.',
                 field='resource_id',
             )
         shown = {'floatingips': [found['floating_ip_address']]}
