@@ -28,8 +28,8 @@ SECONDS, WEBHOOK, RESERVATIONS, EVENTS = 'seconds', 'webhook', 'reservations', '
 
 #: The largest integer that databases store, which stands for no limit.
 LARGEST: Final = 2**31 - 1
-#: Requests that may set a field, and who may: an operator by default.
-CREATE, UPDATE, OPERATOR = 'create', 'update', 'operator'
+#: Requests that may set a field.
+CREATE, UPDATE = 'create', 'update'
 #: Where a field is shown. The API shows the same of one lease and in a list.
 API, NOTIFICATION, HISTORY, HEAT = 'api', 'notification', 'history', 'heat'
 
@@ -40,18 +40,17 @@ class Field:
 
     :param type: one of the types of this module
     :param description: as requests, the reference, and the commands show it
-    :param set_by: :data:`CREATE` and :data:`UPDATE`; :data:`OPERATOR`: the policy lets only
-        operators set it by default. Empty: the service sets it
+    :param set_by: :data:`CREATE` and :data:`UPDATE`. Empty: the service sets it
     :param shown_in: :data:`API`, :data:`NOTIFICATION`, :data:`HISTORY`; :data:`HEAT`: as an
         attribute of ``OS::Climate::Lease``
-    :param nullable: whether it may be shown as null
+    :param nullable: whether it may be null; null in an update clears a generic field
     :param choices: the values of a choice
     :param minimum: of an integer
-    :param maximum: of an integer; of a text its length
-    :param since: the microversion that added it; None: the first
-    :param is_generic: whether it is stored as the user sends it, and shown by its type alone: no
-        code but the model of the lease names it. It has an option of ``openstack lease create``
-        and ``set``, a property of ``OS::Climate::Lease``, and a place in the form of the dashboard
+    :param maximum: of an integer; of a text its length, which a request's text always needs
+    :param is_generic: whether it is stored as the user sends it, and shown by its type alone: a
+        text, a choice, an integer or a boolean that no code but the model of the lease names. It
+        has an option of ``openstack lease create``, ``set`` and ``unset``, a property of
+        ``OS::Climate::Lease``, and a place in the form of the dashboard
     """
 
     name: str
@@ -63,7 +62,6 @@ class Field:
     choices: tuple[str, ...] = ()
     minimum: int = 0
     maximum: int = LARGEST
-    since: str | None = None
     is_generic: bool = False
 
     @property
@@ -163,7 +161,7 @@ FIELDS: Final = (
         'priority',
         INTEGER,
         'Priority in the queue: leases with a higher priority come first. Default: 0.',
-        frozenset({CREATE, UPDATE, OPERATOR}),
+        _BOTH,
         _EVERYWHERE,
         maximum=limits.PRIORITY,
     ),
@@ -179,7 +177,7 @@ FIELDS: Final = (
         'best_effort_timeout',
         INTEGER,
         'Maximum number of seconds to drain hosts for a lease of the kind best_effort.',
-        frozenset({CREATE, OPERATOR}),
+        _CREATE,
         _HIDDEN,
         minimum=1,
         maximum=limits.BEST_EFFORT_SECONDS,
@@ -236,6 +234,12 @@ FIELDS: Final = (
 )
 BY_NAME: Final = {field.name: field for field in FIELDS}
 GENERIC: Final = tuple(field for field in FIELDS if field.is_generic)
+#: The fields that null in an update clears; null for another field changes nothing.
+CLEARABLE: Final = frozenset(
+    field.name
+    for field in FIELDS
+    if UPDATE in field.set_by and (field.type == WEBHOOK or (field.is_generic and field.nullable))
+)
 
 
 def shown_in(place: str) -> Iterator[Field]:

@@ -93,7 +93,7 @@ class UnknownSegmentProperty(UnknownProperty, code='network.unknown_property'):
 
 
 class Unauthorized(ClimateError, status=401, code='unauthorized'):
-    """The request requires authentication."""
+    """The request needs a valid token in X-Auth-Token."""
 
 
 class Forbidden(ClimateError, status=403, code='forbidden'):
@@ -161,7 +161,7 @@ class NetworkPropertyNotFound(NotFound, code='network.property_not_found'):
 
 
 class Conflict(ClimateError, status=409, code='conflict'):
-    """The request does not fit the present state."""
+    """The request conflicts with the present state."""
 
 
 class LeaseConflict(Conflict, code='lease.conflict'):

@@ -16,8 +16,7 @@ from climate_core.calendar.calendar import Calendar, CalendarWarmup
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.conf import delivery as usage_conf
-from climate_core.db import trusts as db_trusts
-from climate_core.db.engine import DATABASE_ERRORS, Database
+from climate_core.db.engine import Database
 from climate_core.db.sql import Clock
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
@@ -79,7 +78,7 @@ class ManagerService:
         self.plugins = loading.load_plugins(conf, self.cloud) if plugins is None else plugins
         self.clock = Clock(self.database)
         self.trusts = trusts or Trusts(self.cloud)
-        self.cloud.on_trust_refused = self._retire_trust
+        self.cloud.database = self.database
         self.claims = Claims(self.database, conf.engine.claim_ttl)
         self.metrics = metrics.Metrics(
             self.database,
@@ -284,11 +283,3 @@ class ManagerService:
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until :meth:`stop` was called; return whether that happened in time."""
         return self._stopped.wait(timeout)
-
-    def _retire_trust(self, trust_id: str) -> None:
-        """Let no new lease share a trust that Keystone rejects; its leases keep it."""
-        try:
-            self.database.write(db_trusts.retire, [trust_id])
-        except DATABASE_ERRORS:
-            message = 'New leases may still share the trust %s, which Keystone rejects'
-            LOG.warning(message, trust_id, exc_info=True)

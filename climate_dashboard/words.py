@@ -12,7 +12,7 @@ from climateclient.models import Lease, Reservation
 
 LEASE_STATUSES: Final = (
     ('WAITING', pgettext_lazy('Status of a lease', 'Waiting')),
-    ('IN_PROGRESS', pgettext_lazy('Status of a lease', 'Hosts are being emptied')),
+    ('IN_PROGRESS', pgettext_lazy('Status of a lease', 'Hosts are being drained')),
     ('PENDING', pgettext_lazy('Status of a lease', 'Pending')),
     ('STARTING', pgettext_lazy('Status of a lease', 'Starting')),
     ('ACTIVE', pgettext_lazy('Status of a lease', 'Active')),
@@ -77,7 +77,7 @@ LIMITS: Final = (
 )
 EVENTS: Final = (
     ('retry_lease', _('Next try')),
-    ('make_room', _('Hosts are emptied')),
+    ('make_room', _('Hosts are drained')),
     ('before_start_lease', _('Notice before the start')),
     ('ready_to_start', _('Ready for its user')),
     ('start_lease', _('Start')),
@@ -112,7 +112,7 @@ _COUNTED: Final = {
 }
 
 
-def kind_of(reservation: Reservation) -> str:
+def type_of(reservation: Reservation) -> str:
     """Return the type of a reservation; room for servers by their sizes is capacity, too."""
     by_sizes = resource_types.VCPUS in reservation.params and not reservation.resource_id
     is_server = reservation.resource_type == resource_types.SERVER
@@ -121,11 +121,13 @@ def kind_of(reservation: Reservation) -> str:
 
 def counted(reservations: Iterable[Reservation]) -> str:
     """Return what a lease reserves, as ``2 servers, 1 volume``."""
-    kinds = [kind_of(each) for each in reservations if each.status != 'deleted']
-    found = {kind: kinds.count(kind) for kind in kinds}
+    types = [type_of(each) for each in reservations if each.status != 'deleted']
+    found = {resource_type: types.count(resource_type) for resource_type in types}
     return ', '.join(
-        str(_COUNTED[kind] % number) if kind in _COUNTED else f'{number} {kind}'
-        for kind, number in found.items()
+        str(_COUNTED[resource_type] % number)
+        if resource_type in _COUNTED
+        else f'{number} {resource_type}'
+        for resource_type, number in found.items()
     )
 
 

@@ -82,11 +82,11 @@ class HostNameNotFound(ksa_base.ClientException):
 
 
 class FloatingIpNotFound(ksa_base.ClientException):
-    """No floating IP with this address is set apart for leases."""
+    """No floating IP with this address is registered for leases."""
 
 
 class SegmentNotFound(ksa_base.ClientException):
-    """No such network segment is set apart for leases."""
+    """No such network segment is registered for leases."""
 
 
 class AmbiguousName(ksa_base.ClientException):

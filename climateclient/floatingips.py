@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The floating IPs that are set apart for leases: ``client.floatingips``."""
+"""The floating IPs that are registered for leases: ``client.floatingips``."""
 
 import builtins
 import datetime
@@ -14,7 +14,7 @@ from climateclient.registered import Registered
 
 @dataclass(frozen=True, slots=True)
 class FloatingIp:
-    """A floating IP that is set apart; ``reservable`` is whether it takes new promises."""
+    """A registered floating IP; ``reservable`` is whether it takes new allocations."""
 
     id: str
     floating_network_id: str
@@ -46,7 +46,7 @@ class FloatingIps(Registered[FloatingIp]):
         """Set an address of an external network apart for leases.
 
         :raises BadRequest: Neutron may give it to others; ``field`` says what is wrong
-        :raises Conflict: it is in use, or set apart already
+        :raises Conflict: it is in use, or already registered
         """
         return self._create({'floating_network_id': network_id, 'floating_ip_address': address})
 
@@ -63,7 +63,7 @@ class FloatingIps(Registered[FloatingIp]):
         limit: int | None = None,
         marker: str | None = None,
     ) -> Iterator[FloatingIp]:
-        """Yield the floating IPs that are set apart.
+        """Yield the registered floating IPs.
 
         :param limit: the maximum number, over all pages of the service
         :param marker: begin after the one with this id
@@ -86,7 +86,7 @@ class FloatingIps(Registered[FloatingIp]):
         found = [*self.list(address=address_or_id)]
         if not found:
             raise exceptions.FloatingIpNotFound(
-                f'No floating IP {address_or_id} is set apart for leases.'
+                f'No floating IP {address_or_id} is registered for leases.'
             )
         if len(found) > 1:
             listed = ', '.join(f'{each.id} (network {each.floating_network_id})' for each in found)

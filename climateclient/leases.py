@@ -8,6 +8,7 @@ from typing import Any, Unpack
 
 from keystoneauth1 import adapter
 
+from climate_common import lease_fields
 from climateclient import exceptions
 from climateclient.models import DryRun, HistoryEntry, Lease, Reservation
 from climateclient.parameters import Changes, Filters, LeaseDetails, When
@@ -155,8 +156,8 @@ class Leases:
         :raises Conflict: the lease's state, or its generation, does not allow this
         """
         body = _body(changes)
-        if 'webhook' in changes:
-            body['webhook'] = to_json(changes['webhook'])
+        values: Mapping[str, Any] = changes
+        body |= {name: to_json(values[name]) for name in lease_fields.CLEARABLE & values.keys()}
         response = self._http.put(_path(lease_id), json=body, headers=_if_match(generation))
         return read(response, 'lease', Lease.from_dict)
 

@@ -166,7 +166,7 @@ class Lease:
     @classmethod
     def from_dict(cls, body: Mapping[str, Any]) -> Self:
         values = {
-            field.name: _read_value(field.type, body.get(field.name))
+            field.name: _read_value(field, body.get(field.name))
             for field in lease_fields.shown_in(lease_fields.API)
         }
         before_end = (event.time for event in values['events'] if event.is_before_end)
@@ -174,12 +174,12 @@ class Lease:
         return cls(**values | {'name': values['name'] or ''})
 
 
-def _read_value(kind: str, value: Any) -> Any:
-    """Read a value of a type of :mod:`climate_common.lease_fields`; None: the answer has none."""
-    match kind:
+def _read_value(field: lease_fields.Field, value: Any) -> Any:
+    """Read the value of a field; None: the response has none."""
+    match field.type:
         case lease_fields.DATE | lease_fields.STAMP:
             return time_of(value)
-        case lease_fields.BOOLEAN:
+        case lease_fields.BOOLEAN if not field.nullable:
             return bool(value)
         case lease_fields.SECONDS:
             return tuple(value or ())

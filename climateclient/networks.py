@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The network segments that are set apart for leases: ``client.networks``."""
+"""The network segments that are registered for leases: ``client.networks``."""
 
 import builtins
 import dataclasses
@@ -17,7 +17,7 @@ from climateclient.serialization import read, to_path
 
 @dataclass(frozen=True, slots=True)
 class NetworkSegment:
-    """A segment that is set apart; ``reservable`` is whether it takes new promises.
+    """A registered segment; ``reservable`` is whether it takes new allocations.
 
     ``project_ids`` and ``domain_ids`` say which projects, or projects of which domains, may be
     promised it: without any of both all may. Only operators read them and the ``generation``, by
@@ -81,7 +81,7 @@ class Networks(Registered[NetworkSegment]):
         :param network_type: ``vlan``, which is of a physical network, or ``vxlan``, ``geneve`` or
             ``gre``
         :raises BadRequest: there is no such segment; ``field`` says what is wrong
-        :raises Conflict: it is in use, or set apart already
+        :raises Conflict: it is in use, or already registered
         """
         body = _body(network_type, physical_network, details)
         return self._create(body | {'segment_id': segment_id})
@@ -108,7 +108,7 @@ class Networks(Registered[NetworkSegment]):
         limit: int | None = None,
         marker: str | None = None,
     ) -> Iterator[NetworkSegment]:
-        """Yield the segments that are set apart.
+        """Yield the registered segments.
 
         :param limit: the maximum number, over all pages of the service
         :param marker: begin after the one with this id
@@ -135,7 +135,7 @@ class Networks(Registered[NetworkSegment]):
             if name == (each.physical_network or each.network_type):
                 return each
         raise exceptions.SegmentNotFound(
-            f'No network segment {name_or_id} is set apart for leases.'
+            f'No network segment {name_or_id} is registered for leases.'
         )
 
     def update(

@@ -100,21 +100,29 @@ def _authenticated(application: Any, conf: cfg.ConfigOpts) -> Any:
     return middleware
 
 
-class _PathFork:
-    """Send requests to one of two applications by their path."""
+class _HealthFork:
+    """Answer ``/healthcheck`` with one application, and all other paths with another one."""
 
-    def __init__(self, matches: Callable[[str], bool], matching: Any, other: Any) -> None:
-        self._matches = matches
-        self._matching = matching
+    def __init__(self, health: Any, other: Any) -> None:
+        self._health = health
         self._other = other
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
-        matches = self._matches(environ.get('PATH_INFO', '/'))
-        return (self._matching if matches else self._other)(environ, start_response)
+        is_health = environ.get('PATH_INFO', '/').rstrip('/') == '/healthcheck'
+        return (self._health if is_health else self._other)(environ, start_response)
 
 
-def _is_health(path: str) -> bool:
-    return path.rstrip('/') == '/healthcheck'
+class _TokenFork:
+    """Find the routes of a request, and require a token unless all of them are public."""
+
+    def __init__(self, application: Any, guarded: Any) -> None:
+        self._application = application
+        self._guarded = guarded
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Any:
+        match = environ[_MATCH] = find_route(environ.get('PATH_INFO', '/'))
+        chosen = self._application if is_public(match) else self._guarded
+        return chosen(environ, start_response)
 
 
 class RequestLog:
@@ -182,12 +190,16 @@ class Application:
         return response(environ, start_response)
 
 
+#: The routes of a path by method, and the variables of the path.
+Match = tuple[Mapping[str, Route], dict[str, str]]
+#: The key of the environment of a request with its match; None: the path is unknown.
+_MATCH: Final = 'climate.match'
 #: Path variables that are no ids -> their patterns.
 PATH_VARIABLES: Final[Mapping[str, str]] = {'property_name': r'[0-9A-Za-z_.:-]+?'}
 _ID: Final = '[0-9A-Za-z-]+'
 
 
-def find_route(path: str) -> tuple[Mapping[str, Route], dict[str, str]] | None:
+def find_route(path: str) -> Match | None:
     """Find the routes of a path, with or without ``.json`` or a slash at its end.
 
     :returns: the route of each method, and the variables of the path with ids in lower case;
@@ -212,14 +224,16 @@ def _pattern(template: str) -> re.Pattern[str]:
     return re.compile(path + r'(\.json|/)?')
 
 
-def is_public(path: str) -> bool:
-    """Return whether no call of a path needs a token of Keystone."""
-    match = find_route(path)
+def is_public(match: Match | None) -> bool:
+    """Return whether no call of a path needs a token of Keystone.
+
+    :param match: see :func:`find_route`
+    """
     return match is not None and all(route.policy is None for route in match[0].values())
 
 
 def _get_route(request: Request) -> tuple[Route, dict[str, str]]:
-    match = find_route(request.path_info)
+    match: Match | None = request.environ[_MATCH]
     if match is None:
         raise errors.PathNotFound(f'The path {request.path_info} does not exist.')
     methods, variables = match
@@ -293,10 +307,10 @@ def _wrap(application: Any, conf: cfg.ConfigOpts) -> Any:
     """Wrap the application in its middleware, from the inside to the outside."""
     # Public paths need no token, and do not pass the filters of the operator.
     guarded = _authenticated(_filtered(application, conf), conf)
-    wrapped: Any = _PathFork(is_public, application, guarded)
+    wrapped: Any = _TokenFork(application, guarded)
     # The body is limited before Keystone is called, and the health check needs no token.
     wrapped = sizelimit.RequestBodySizeLimiter(wrapped, conf)
-    wrapped = _PathFork(_is_health, healthcheck.Healthcheck(None, conf), wrapped)
+    wrapped = _HealthFork(healthcheck.Healthcheck(None, conf), wrapped)
     # The errors of all inner parts become JSON, which browsers can read because of CORS.
     wrapped = cors.CORS(errors.Faults(wrapped), conf)
     # Each response has a request id and a line in the log, also faults and rejected origins.

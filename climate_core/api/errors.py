@@ -84,7 +84,7 @@ def _error_body(status: int, name: str, message: str, field: str | None = None) 
 
 def codes() -> list[tuple[int, str, str]]:
     """List the HTTP status, the name and the meaning of every error, in this order."""
-    listed = {(status, _NAMES[status], _sentence(status)) for status in (413, 429)}
+    listed = {(status, _NAMES[status], sentence(status)) for status in (413, 429)}
     listed.add((500, _NAMES[500], _INTERNAL))
     classes = exceptions.ClimateError.__subclasses__()
     while classes:
@@ -151,7 +151,7 @@ def _translated(response: webob.Response) -> webob.Response:
     if response.status_code < 400 or _is_converted(response):
         return response
     status = response.status_code
-    message = getattr(response, 'detail', None) or _sentence(status)
+    message = getattr(response, 'detail', None) or sentence(status)
     converted = _json(status, _error_body(status, _NAMES.get(status, f'http.{status}'), message))
     for name in ('WWW-Authenticate', 'Retry-After'):
         if name in response.headers:
@@ -163,9 +163,10 @@ def _is_converted(response: webob.Response) -> bool:
     return response.content_type == 'application/json' and b'"error_code"' in response.body
 
 
-def _sentence(status: int) -> str:
+def sentence(status: int) -> str:
+    """Return the message of a response of middleware that has none."""
     sentences = {
-        401: 'The request needs a valid token in X-Auth-Token.',
+        401: exceptions.Unauthorized().message,
         413: 'The body of the request is too large.',
         429: 'Too many requests. Retry after the number of seconds in Retry-After.',
         503: 'The identity service does not answer. Try again.',

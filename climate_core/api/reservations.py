@@ -140,18 +140,19 @@ def convert_reservation(values: Mapping[str, Any]) -> dict[str, Any]:
 
     :raises climate_core.exceptions.UnknownResourceType: the request names an internal type
     """
-    kind = values.get('resource_type')
-    if kind in _INTERNAL_TYPES:
+    resource_type = values.get('resource_type')
+    if resource_type in _INTERNAL_TYPES:
         raise exceptions.UnknownResourceType(
-            f'resource_type: {_INTERNAL_TYPES[kind]}, and not {kind}.', field='resource_type'
+            f'resource_type: {_INTERNAL_TYPES[resource_type]}, and not {resource_type}.',
+            field='resource_type',
         )
-    if kind == resource_types.NETWORK:
+    if resource_type == resource_types.NETWORK:
         # Its resource_properties choose a segment.
         return dict(values)
     resource_id = _requested_id(values.get('resource_properties'))
     if 'resource_id' in values:
         held = {'resource_type': resource_types.HELD_FLOATING_IP}
-        return {**values, **(held if kind == resource_types.FLOATING_IP else {})}
+        return {**values, **(held if resource_type == resource_types.FLOATING_IP else {})}
     if resource_id is None:
         return _by_sizes(values)
     rest = {
@@ -283,24 +284,24 @@ def check_reservation(
     :raises climate_core.exceptions.UnknownResourceType: the type has no enabled plugin
     :raises climate_core.exceptions.BadRequest: naming the invalid field
     """
-    kind = values['resource_type']
-    plugin = _plugin(backend, kind, within)
+    resource_type = values['resource_type']
+    plugin = _plugin(backend, resource_type, within)
     for name in sorted({'min', 'max'} & values.keys() - plugin.schema.keys()):
         field = f'{within}.{name}' if within else name
         raise exceptions.BadRequest(
-            f'{field}: must be left out: a reservation of {kind} is one resource.',
+            f'{field}: must be left out: a reservation of {resource_type} is one resource.',
             field=field,
         )
-    named = {**values, 'resource_type': resource_types.api_name(kind)}
-    return {**validation.check(named, of_plugin(plugin), within), 'resource_type': kind}
+    named = {**values, 'resource_type': resource_types.api_name(resource_type)}
+    return {**validation.check(named, of_plugin(plugin), within), 'resource_type': resource_type}
 
 
-def _plugin(backend: Backend, kind: str, within: str) -> type[base.ResourcePlugin]:
-    plugin = backend.plugins.get(kind)
+def _plugin(backend: Backend, resource_type: str, within: str) -> type[base.ResourcePlugin]:
+    plugin = backend.plugins.get(resource_type)
     if plugin is None:
         known = ', '.join(resource_types.api_names(backend.plugins)) or 'nothing'
         raise exceptions.UnknownResourceType(
-            f'{kind!r} cannot be reserved here, only {known}.',
+            f'{resource_type!r} cannot be reserved here, only {known}.',
             field=f'{within}.resource_type' if within else 'resource_type',
         )
     return plugin

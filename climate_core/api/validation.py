@@ -103,8 +103,8 @@ def _validator(schema: str) -> Any:
 def _with_integers(value: Any, schema: Mapping[str, Any]) -> Any:
     """Convert 2.0 to 2 where the schema has an integer: JSON has one type of numbers."""
     if isinstance(value, float) and value.is_integer():
-        kinds = schema.get('type', ())
-        return int(value) if 'integer' in kinds and 'number' not in kinds else value
+        json_types = schema.get('type', ())
+        return int(value) if 'integer' in json_types and 'number' not in json_types else value
     if isinstance(value, dict) and 'properties' in schema:
         known = schema['properties']
         return {name: _with_integers(item, known.get(name, {})) for name, item in value.items()}

@@ -11,7 +11,7 @@ import functools
 import os
 import re
 import urllib.request
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from keystoneauth1 import adapter, discover, loading, plugin, service_token
@@ -26,6 +26,8 @@ from oslo_log import log
 from climate_core import concurrency, exceptions
 from climate_core.cloud import errors
 from climate_core.conf import cloud as cloud_conf
+from climate_core.db import trusts
+from climate_core.db.engine import DATABASE_ERRORS, Database
 
 if TYPE_CHECKING:
     import requests
@@ -270,8 +272,8 @@ class Cloud:
         self._owners: concurrency.RecentCache[Connection] = concurrency.RecentCache(
             conf.cloud.owner_cache_size, _OWNER_SECONDS
         )
-        #: Called with the id of a trust for which Keystone rejects to issue a token.
-        self.on_trust_refused: Callable[[str], None] = lambda _trust_id: None
+        #: Where trusts that Keystone rejects are retired; None: nowhere, as in the API.
+        self.database: Database | None = None
 
     @functools.cached_property
     def _shared_session(self) -> ks_session.Session:
@@ -361,8 +363,18 @@ class Cloud:
                 try:
                     self._raise_trust_refused(trust_id, exc)
                 except errors.TrustRejected:
-                    self.on_trust_refused(trust_id)
+                    self._retire_trust(trust_id)
                     raise
+
+    def _retire_trust(self, trust_id: str) -> None:
+        """Let no new lease share a trust that Keystone rejects; its leases keep it."""
+        if self.database is None:
+            return
+        try:
+            self.database.write(trusts.retire, [trust_id])
+        except DATABASE_ERRORS:
+            message = 'New leases may still share the trust %s, which Keystone rejects'
+            LOG.warning(message, trust_id, exc_info=True)
 
     def roles(self, trust_id: str) -> list[str]:
         """Return the names of the roles that a trust delegates now, from a new token.

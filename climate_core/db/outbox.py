@@ -74,7 +74,8 @@ def add_notifications(
         notification that is sent twice
     """
     identified = [
-        (kind, {**payload, 'event_id': uuidutils.generate_uuid()}) for kind, payload in notices
+        (event_type, {**payload, 'event_id': uuidutils.generate_uuid()})
+        for event_type, payload in notices
     ]
     sender: Sender | None = session.info.get(SENDER)
     # Notifications of a request have its time, which may be long ago: the claim starts now.
@@ -85,7 +86,8 @@ def add_notifications(
     name = uuidutils.generate_uuid()
     _enqueue(session, NOTIFICATIONS, identified, now, None, claim=name, next_at=expiry.at)
     mine = [
-        NewNotification(name, payload['event_id'], kind, payload) for kind, payload in identified
+        NewNotification(name, payload['event_id'], event_type, payload)
+        for event_type, payload in identified
     ]
     after_commit(session, functools.partial(sender.take, mine, expiry.monotonic))
     return identified
@@ -239,9 +241,9 @@ def add_deliveries(
         return
     patterns = lease.webhook.get('events') or ['*']
     wanted = [
-        (kind, payload)
-        for kind, payload in notices
-        if any(fnmatch.fnmatchcase(kind, pattern) for pattern in patterns)
+        (event_type, payload)
+        for event_type, payload in notices
+        if any(fnmatch.fnmatchcase(event_type, pattern) for pattern in patterns)
     ]
     if wanted and lease.generation >= MAX_QUEUED_DELIVERIES:
         _drop_oldest(session, lease.id, MAX_QUEUED_DELIVERIES - len(wanted))
@@ -357,8 +359,8 @@ def _enqueue(
     """
     common = {'claim': None, 'next_at': now, 'created_at': now, **common}
     new = [
-        {**common, 'event_id': payload['event_id'], 'event_type': kind, 'payload': payload}
-        for kind, payload in notices
+        {**common, 'event_id': payload['event_id'], 'event_type': event_type, 'payload': payload}
+        for event_type, payload in notices
     ]
     if new:
         sql.insert_deferred(session, table, new)

@@ -138,7 +138,9 @@ def _notify(
     now: datetime.datetime,
 ) -> None:
     """Write notifications to the outbox, and for the webhook of the lease."""
-    built = [notifications.build(kind, lease, now, why) for kind, why in notices.items()]
+    built = [
+        notifications.build(event_type, lease, now, why) for event_type, why in notices.items()
+    ]
     outbox.add_deliveries(session, lease, outbox.add_notifications(session, built, now), now)
 
 

@@ -227,8 +227,8 @@ HISTORY = define_table(
     sa.Index('lease_history_lease_idx', 'lease_id', 'id'),
 )
 
-#: A notification that a webhook must still be told. A row is deleted once it is told. ``target``
-#: is the host of the URL: not all senders shall wait for the same one.
+#: A notification that a webhook has not accepted; its row is deleted then. ``target`` is the host
+#: of the URL: not all senders shall wait for the same one.
 DELIVERIES = define_table(
     'webhook_deliveries',
     required('id', Serial, primary_key=True),
@@ -251,7 +251,7 @@ DELIVERIES = define_table(
     sa.Index('webhook_deliveries_lease_idx', 'lease_id'),
 )
 
-#: A period whose usage was told, by the manager that writes the row.
+#: A period whose usage was reported, by the manager that writes the row.
 USAGE_PERIODS = define_table(
     'usage_periods',
     required('start', Time, primary_key=True),
@@ -293,8 +293,8 @@ PROJECTS = define_table(
     required('generation', sa.Integer),
 )
 
-#: What the calendar promises pieces of: a host, a floating IP, a network. Each change of what is
-#: promised of a unit counts its ``generation`` up and sets ``changed_at``.
+#: A unit of the calendar: a host, a floating IP, a network. Each change of its allocations
+#: increments its ``generation`` and sets ``changed_at``.
 UNITS = define_table(
     'units',
     required('id', Serial, primary_key=True),
@@ -326,7 +326,7 @@ def unit_id_column(table: str, **options: Any) -> sa.Column[Any]:
 
 #: Pieces of a unit that are promised to a reservation for a time. ``piece`` is NULL where that is
 #: the whole unit. A unit with the generation that a promise was made at has no second one; this
-#: is the primary key, by which the promises of a unit are side by side when all are read.
+#: is the primary key, by which the allocations of a unit are side by side when all are read.
 ALLOCATIONS = define_table(
     'allocations',
     unit_id_column('allocations', primary_key=True),

@@ -86,13 +86,14 @@ def update_lease(
 
     :param values: ``name``, ``start_date`` (before the start), ``end_date`` or ``duration``,
         ``before_end_date``, ``start_policy`` and ``before_start`` (before the start), ``priority``
-        (while it is queued), ``webhook`` (None removes it), ``events`` (in place of those that the
+        (while it is queued), ``webhook``, ``events`` (in place of those that the
         user added), ``reservations`` (``id`` and the params that the plugin lets change),
-        ``partial`` (see :func:`read_partial`). Other values that are None change nothing.
+        ``partial`` (see :func:`read_partial`). None clears a field of
+        :data:`climate_common.lease_fields.CLEARABLE`; of other fields it changes nothing.
     :raises climate_core.exceptions.ClimateError: a field cannot be changed, or not any more, a
         value is invalid, or the lease does not have the reservation
     """
-    wanted = {k: v for k, v in values.items() if v is not None or k == 'webhook'}
+    wanted = {k: v for k, v in values.items() if v is not None or k in lease_fields.CLEARABLE}
     partial = read_partial(wanted)
     wanted.pop('partial', None)
     for field in sorted(wanted.keys() - _CHANGEABLE):
@@ -236,16 +237,16 @@ def _replace_user_events(
                 continue
             wanted[known] -= 1
         kept.append(event)
-    for kind, time in wanted.elements():
-        field = f'events[{read.index((kind, time))}]'
-        if not events.is_user_event(kind):
+    for event_type, time in wanted.elements():
+        field = f'events[{read.index((event_type, time))}]'
+        if not events.is_user_event(event_type):
             raise exceptions.BadRequest(
-                f'{kind} follows from before_start and before_end_date.',
+                f'{event_type} follows from before_start and before_end_date.',
                 field=f'{field}.event_type',
             )
         if time < now - timedelta(seconds=late):
-            raise request.past_date_error(f'time of the event {kind}', f'{field}.time', now)
-        kept.append(model.new_event(lease.id, kind, time, now))
+            raise request.past_date_error(f'time of the event {event_type}', f'{field}.time', now)
+        kept.append(model.new_event(lease.id, event_type, time, now))
     return dataclasses.replace(lease, events=tuple(kept))
 
 

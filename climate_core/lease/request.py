@@ -184,9 +184,11 @@ def _check_new(
     earliest = now - timedelta(seconds=rules.late_start_seconds)
     if lease_request.start < earliest:
         errors.add(past_date_error('start', 'start_date', now))
-    for number, (kind, time) in enumerate(lease_request.events):
+    for number, (event_type, time) in enumerate(lease_request.events):
         if time < earliest:
-            errors.add(past_date_error(f'time of the event {kind}', f'events[{number}].time', now))
+            errors.add(
+                past_date_error(f'time of the event {event_type}', f'events[{number}].time', now)
+            )
     if lease_request.end <= now:
         errors.add(exceptions.InvalidDate('The end must be in the future.', 'end_date'))
     for name in ('max_retries', 'best_effort_timeout'):
@@ -355,14 +357,15 @@ def _read_event(
     item: Mapping[str, Any], field: str, end: datetime, now: datetime
 ) -> tuple[str, datetime]:
     with name_field(f'{field}.event_type'):
-        kind = limits.check_event_type(item.get('event_type'))
+        event_type = limits.check_event_type(item.get('event_type'))
     time = read_date(item.get('time') or item.get('event_date'), now, f'{field}.time')
     if time > end:
+        latest = dates.sentence(end)
         raise exceptions.InvalidDate(
-            f'The event {kind} must not be after the end of the lease ({dates.sentence(end)}).',
+            f'The event {event_type} must not be after the end of the lease ({latest}).',
             field=f'{field}.time',
         )
-    return kind, time
+    return event_type, time
 
 
 def read_date(value: object, now: datetime, field: str) -> datetime:

@@ -16,9 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from climate_common import dates, lease_fields, resource_types
 from climate_core import packages, webhooks
-from climate_core.lease import model, states
+from climate_core.lease import events, model, states
 from climate_core.lease.model import AllocatedUnit, Event, Lease
-from climate_core.lease.transitions import get_handler
 
 #: What a manager returns to an API that creates a lease: the lease as the API shows it; or only
 #: the id of a lease that existed before or is queued.
@@ -137,7 +136,9 @@ def _list_renderers(place: str) -> tuple[list[str], list[Any], Any]:
         if field.type not in _OWN_RENDERING and field.name != 'queue_position'
     ]
     names = [field.name for field in fields]
-    return names, [renderers.get(field.type) for field in fields], operator.attrgetter(*names)
+    # Generic fields are JSON already.
+    renders = [None if field.is_generic else renderers.get(field.type) for field in fields]
+    return names, renders, operator.attrgetter(*names)
 
 
 def notified_fields(lease: Lease) -> dict[str, Any]:
@@ -258,5 +259,5 @@ def format_stamp(time: Time | None) -> str | None:
 
 def visible_events(lease: Lease | LeaseSummary) -> list[Event | EventSummary]:
     """Return the events of a lease that users may see, by their times."""
-    visible = (event for event in lease.events if not get_handler(event.event_type).hidden)
+    visible = (event for event in lease.events if not events.get_handler(event.event_type).hidden)
     return sorted(visible, key=_IN_ORDER)

@@ -18,15 +18,17 @@ from climate_core.lease import events, states
 _TIME = '^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}[.][0-9]{6}$'
 
 
-def value_schema(kind: str | Sequence[str], about: str = '', **more: object) -> dict[str, Any]:
+def value_schema(
+    json_type: str | Sequence[str], about: str = '', **more: object
+) -> dict[str, Any]:
     """Return the schema of a value of a payload."""
-    schema = {'type': kind, **more}
+    schema = {'type': json_type, **more}
     return {**schema, 'description': about} if about else schema
 
 
-def date_schema(about: str, kind: str | Sequence[str] = 'string') -> dict[str, Any]:
+def date_schema(about: str, json_type: str | Sequence[str] = 'string') -> dict[str, Any]:
     """Return the schema of a time of a payload."""
-    return value_schema(kind, about, pattern=_TIME)
+    return value_schema(json_type, about, pattern=_TIME)
 
 
 def _status(statuses: Iterable[enum.StrEnum], about: str = '') -> dict[str, Any]:
@@ -34,9 +36,9 @@ def _status(statuses: Iterable[enum.StrEnum], about: str = '') -> dict[str, Any]
 
 
 def _object(
-    properties: Mapping[str, Any], about: str = '', kind: str | Sequence[str] = 'object'
+    properties: Mapping[str, Any], about: str = '', json_type: str | Sequence[str] = 'object'
 ) -> dict[str, Any]:
-    return value_schema(kind, about, properties=properties, required=list(properties))
+    return value_schema(json_type, about, properties=properties, required=list(properties))
 
 
 NULLABLE = ['string', 'null']
@@ -73,7 +75,7 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
     lease_fields.UUID: _UUID,
     lease_fields.STATUS: _status(states.LeaseStatus),
     lease_fields.CHOICE: TEXT,
-    lease_fields.INTEGER: value_schema('integer', minimum=0),
+    lease_fields.INTEGER: value_schema('integer'),
     lease_fields.BOOLEAN: value_schema('boolean'),
     lease_fields.DATE: date_schema(''),
     lease_fields.STAMP: date_schema(''),
@@ -88,7 +90,9 @@ def _schema_of(field: lease_fields.Field) -> dict[str, Any]:
     if field.nullable:
         schema['type'] = [schema['type'], 'null']
     if field.choices:
-        schema['enum'] = list(field.choices)
+        schema['enum'] = [*field.choices, None] if field.nullable else list(field.choices)
+    if field.type == lease_fields.INTEGER:
+        schema['minimum'] = field.minimum
     return {**schema, 'description': field.description} if field.description else schema
 
 
@@ -230,13 +234,17 @@ _TYPES: tuple[NotificationType, ...] = (
 
 def list_types() -> list[NotificationType]:
     """Return every type, with those of reservation packages."""
-    found = [kind for package in packages.list_packages() for kind in package.list_notifications()]
+    found = [
+        notification
+        for package in packages.list_packages()
+        for notification in package.list_notifications()
+    ]
     return [*_TYPES, *found]
 
 
 @functools.cache
 def _by_type() -> dict[str, NotificationType]:
-    return {kind.event_type: kind for kind in list_types()}
+    return {notification.event_type: notification for notification in list_types()}
 
 
 def get_type(event_type: str) -> NotificationType:

@@ -52,9 +52,9 @@ def dry_run_create(
         if draft.lease.preemptible:
             creator.preemption.check(draft, errors)
         check_unreserved(context, draft, held, errors)
-        for (kind, _), holder in held.items():
+        for (resource_type, _), holder in held.items():
             own = holder.project_id == context.project_id
-            free = own and services.plugins[kind].reusable
+            free = own and services.plugins[resource_type].reusable
             waits.append(max(draft.now, holder.end_date) if free else None)
         waits += _check_quota(creator.quota, draft, errors)
         known = len(errors.found)

@@ -377,7 +377,11 @@ _CALENDAR_KINDS: Final = frozenset({LeaseKind.SCHEDULED, LeaseKind.RETRY, LeaseK
 
 def may_be_best_effort(types: Sequence[str]) -> bool:
     """Return whether a lease of these types of resources may be of the kind best_effort."""
-    evacuated = {kind for each in packages.list_packages() for kind in each.best_effort_types}
+    evacuated = {
+        resource_type
+        for each in packages.list_packages()
+        for resource_type in each.best_effort_types
+    }
     return len(types) == 1 and types[0] in evacuated
 
 

@@ -36,7 +36,7 @@ LOG = log.getLogger(__name__)
 _CAUSE: Final = Cause('lease.preempt')
 _HAS_STARTED: Final = 'A preemptible lease has just started and uses the capacity. Try again.'
 _NO_TIME: Final = datetime.timedelta()
-_KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
+_PREEMPTING_KINDS: Final = (states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED)
 
 
 class Preemption:
@@ -51,7 +51,7 @@ class Preemption:
         :raises climate_core.exceptions.BadRequest: naming the field
         """
         lease, plugins = draft.lease, self.services.plugins
-        if lease.kind not in _KINDS:
+        if lease.kind not in _PREEMPTING_KINDS:
             message = (
                 'A preemptible lease must be of the kind immediate or scheduled, not '
                 f'{lease.kind}.'
@@ -80,7 +80,7 @@ class Preemption:
         :returns: None if there is no sufficient capacity without all of them either
         """
         lease = draft.lease
-        if draft.before is not None or lease.preemptible or lease.kind not in _KINDS:
+        if draft.before is not None or lease.preemptible or lease.kind not in _PREEMPTING_KINDS:
             return None
         later = self._shift_after_notice(draft)
         last = max(lease.end_date, later.end_date)

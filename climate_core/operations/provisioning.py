@@ -296,17 +296,17 @@ class Provisioner:
 
     def _discard_resources(self, done: Provisioned) -> None:
         for each in done.created:
-            kind, resource_id = each.resource_type, each.resource_id
-            plugin = self.plugins[kind]
+            resource_type, resource_id = each.resource_type, each.resource_id
+            plugin = self.plugins[resource_type]
             try:
                 if isinstance(plugin, LeaseManaged) and self.database.read(
-                    leases.find_unheld, kind, [resource_id]
+                    leases.find_unheld, resource_type, [resource_id]
                 ):
                     plugin.discard(resource_id)
             except _CLEANUP_ERRORS:
                 LOG.warning(
                     'Could not delete the %s %s of a lease that was not created',
-                    kind,
+                    resource_type,
                     resource_id,
                     exc_info=True,
                 )

@@ -36,7 +36,7 @@ from climate_core.plugins.forecast import (
 )
 from climate_core.plugins.pool_capacity import CommonHostCapacity
 
-_KINDS: Final = frozenset(
+_PREEMPTING_KINDS: Final = frozenset(
     {states.LeaseKind.IMMEDIATE, states.LeaseKind.SCHEDULED, states.LeaseKind.RETRY}
 )
 #: The reason of a lease that is queued until preempted leases have released their servers.
@@ -65,7 +65,7 @@ def find_preempted(
     :raises climate_core.exceptions.ServiceUnavailable: Nova or Placement does not answer; try
         again later
     """
-    if lease.preemptible or lease.kind not in _KINDS:
+    if lease.preemptible or lease.kind not in _PREEMPTING_KINDS:
         return None
     if not lease.live or len(_find_servers(lease)) < len(lease.live):
         return None

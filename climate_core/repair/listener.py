@@ -216,16 +216,16 @@ class NotificationEndpoint:
         payload: Any,
         metadata: Mapping[str, Any],  # noqa: ARG002
     ) -> None:
-        source, kind = self._source, event_type.removeprefix(self._source.prefix)
+        source, action = self._source, event_type.removeprefix(self._source.prefix)
         data = _payload_data(payload)
         resource_id = next(filter(None, map(data.get, source.ids)), None)
         if not isinstance(resource_id, str) or not _ID_PATTERN.fullmatch(resource_id):
             return
-        is_move = kind in source.moved
+        is_move = action in source.moved
         try:
-            if (is_move or kind in source.lost) and self._checks.request(resource_id, is_move):
+            if (is_move or action in source.lost) and self._checks.request(resource_id, is_move):
                 return
-            if kind in source.done:
+            if action in source.done:
                 self._poll_early(resource_id)
         except _DATABASE_ERRORS as exc:
             LOG.warning('Could not process %s of %s: %s', event_type, resource_id, exc)

@@ -53,7 +53,8 @@ def _generic(field: lease_fields.Field) -> forms.Field:
     """Return the form field of a field that the service stores as it is."""
     terms = {'label': _(field.title), 'required': False, 'help_text': _(field.description)}
     if field.choices:
-        return forms.ThemableChoiceField(choices=[(each, each) for each in field.choices], **terms)
+        values = [('', '-'), *((value, value) for value in field.choices)]
+        return forms.ThemableChoiceField(choices=values, **terms)
     if field.type == lease_fields.BOOLEAN:
         return forms.BooleanField(**terms)
     if field.type == lease_fields.INTEGER:
@@ -231,7 +232,10 @@ class CreateForm(forms.SelfHandlingForm):
             'kind': data['kind'] or None,
             'start_policy': data['start_policy'] or None,
             'reservations': asked.reservations(data),
-            **{field.name: data[field.name] or None for field in _GENERIC},
+            **{
+                field.name: None if data[field.name] == '' else data[field.name]
+                for field in _GENERIC
+            },
         }
         return {name: value for name, value in details.items() if value is not None}
 

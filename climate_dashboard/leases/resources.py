@@ -31,8 +31,8 @@ def shown(reservation: Reservation, names: Mapping[str, str], is_operator: bool)
 
     :param names: those of resources by their ids, as far as they are known
     """
-    kind = words.kind_of(reservation)
-    links = [*_links(reservation, kind, names, is_operator)]
+    resource_type = words.type_of(reservation)
+    links = [*_links(reservation, resource_type, names, is_operator)]
     return format_html_join(', ', '{}', ((each,) for each in links)) or summarize_request(
         reservation
     )
@@ -60,22 +60,22 @@ def summarize_request(reservation: Reservation) -> str:
 
 
 def _links(
-    reservation: Reservation, kind: str, names: Mapping[str, str], is_operator: bool
+    reservation: Reservation, resource_type: str, names: Mapping[str, str], is_operator: bool
 ) -> Iterator[Any]:
     params = reservation.params
-    if kind == resource_types.HOST:
-        page = _LISTS[kind] if is_operator else None
+    if resource_type == resource_types.HOST:
+        page = _LISTS[resource_type] if is_operator else None
         for host in params.get('hosts') or ():
             yield _link(page, host)
-    elif kind == resource_types.FLOATING_IP and params.get('floatingips'):
+    elif resource_type == resource_types.FLOATING_IP and params.get('floatingips'):
         for address in params['floatingips']:
-            yield _link(_LISTS[kind], address)
-    elif kind == resource_types.NETWORK and params.get('network_id'):
+            yield _link(_LISTS[resource_type], address)
+    elif resource_type == resource_types.NETWORK and params.get('network_id'):
         network_id = params['network_id']
-        yield _link(_PAGES[kind], params.get('network_name') or network_id, network_id)
-    elif reservation.resource_id and kind in _PAGES:
+        yield _link(_PAGES[resource_type], params.get('network_name') or network_id, network_id)
+    elif reservation.resource_id and resource_type in _PAGES:
         found = reservation.resource_id
-        yield _link(_PAGES[kind], names.get(found) or params.get('name') or found, found)
+        yield _link(_PAGES[resource_type], names.get(found) or params.get('name') or found, found)
 
 
 def _link(page: str | None, text: str, *arguments: str) -> Any:

@@ -63,7 +63,7 @@ class ReservationsTable(tables.DataTable):
     """The resources of a lease."""
 
     type = tables.Column(
-        lambda row: words.word(words.RESOURCE_TYPES, words.kind_of(row.reservation)),
+        lambda row: words.word(words.RESOURCE_TYPES, words.type_of(row.reservation)),
         verbose_name=_('Type'),
     )
     resource = tables.Column(lambda row: row.shown, verbose_name=_('Resource'))
@@ -84,7 +84,7 @@ class ReservationRow:
 
     def __init__(self, reservation: Reservation, shown: Any) -> None:
         self.id, self.reservation, self.shown = reservation.id, reservation, shown
-        self.name = words.word(words.RESOURCE_TYPES, words.kind_of(reservation))
+        self.name = words.word(words.RESOURCE_TYPES, words.type_of(reservation))
 
 
 class ReservationsTab(LeaseTableTab):

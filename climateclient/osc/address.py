@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack lease address ...``: floating IPs that are set apart for leases, for operators."""
+"""``openstack lease address ...``: floating IPs registered for leases, for operators."""
 
 import argparse
 from typing import TYPE_CHECKING, Any, Final
@@ -47,7 +47,7 @@ class CreateAddress(shown.Lister):
 
 
 class ListAddress(shown.Lister):
-    """List the floating IPs that are set apart for leases."""
+    """List the floating IPs that are registered for leases."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -65,7 +65,7 @@ class ListAddress(shown.Lister):
 
 
 class ShowAddress(shown.ShowOne):
-    """Show a floating IP that is set apart for leases."""
+    """Show a floating IP that is registered for leases."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_address(super().get_parser(prog_name))

@@ -2,13 +2,18 @@
 """``openstack lease set|unset``."""
 
 import argparse
-from typing import Any
+from typing import Any, Final
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import dates, resource_types
+from climate_common import dates, lease_fields, resource_types
 from climateclient.osc import arguments, hosts, options, reservation, resources, shown
+
+#: The generic fields that ``unset`` clears.
+_CLEARABLE: Final = tuple(
+    field for field in lease_fields.GENERIC if field.name in lease_fields.CLEARABLE
+)
 
 
 class SetLease(shown.ShowOne):
@@ -100,6 +105,9 @@ class UnsetLease(shown.ShowOne):
             action='store_true',
             help="Its own notifications before the start; the operator's stay",
         )
+        for field in _CLEARABLE:
+            option = '--' + field.name.replace('_', '-')
+            parser.add_argument(option, action='store_true', help=field.description)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
@@ -107,7 +115,9 @@ class UnsetLease(shown.ShowOne):
 
         leases = options.leases(self)
         lease = leases.find(parsed_args.lease)
-        changes: dict[str, Any] = {}
+        changes: dict[str, Any] = {
+            field.name: None for field in _CLEARABLE if getattr(parsed_args, field.name)
+        }
         if parsed_args.webhook:
             changes['webhook'] = None
         if parsed_args.tell_before_start:
@@ -174,10 +184,10 @@ def _changed(
     --on-end alone is for all that the lease has; beside new resources it is for those.
     """
     changed = [_with_type(cmd, lease, each) for each in given if 'id' in each]
-    new = [each for each in given if 'id' not in each] + resources.kinds(parsed_args)
+    new = [each for each in given if 'id' not in each] + resources.list_types(parsed_args)
     if parsed_args.on_end and not changed and not new:
         live = [each for each in lease.reservations if each.status in reservation.LIVE]
-        changed = [{**resources.kind(each), 'id': each.id} for each in live]
+        changed = [{'resource_type': resources.type_of(each), 'id': each.id} for each in live]
     resources.check_on_end(parsed_args, [*changed, *new])
     changed = [resources.on_end(parsed_args, each) | each for each in changed]
     for each in changed:
@@ -191,7 +201,7 @@ def _with_type(cmd: command.Command, lease: Any, given: dict[str, Any]) -> dict[
     The flavor of capacity is sent by its id, so that the service says what can be changed.
     """
     found = reservation.select(lease, given['id'])
-    values = given | {'id': found.id} | resources.kind(found)
+    values = given | {'id': found.id, 'resource_type': resources.type_of(found)}
     if found.resource_type == resource_types.CAPACITY and 'flavor' in values:
         name = values.pop('flavor')
         text = f'id={found.id},flavor={name}'

@@ -112,14 +112,14 @@ def _add_kind(parser: argparse.ArgumentParser) -> None:
         choices=limits.KINDS,
         help='What happens if there is not enough: the request fails (immediate, scheduled), '
         'or the lease waits until there is (retry; for hosts, capacity, floating IPs, '
-        'networks, new servers and new volumes), or shared hosts are emptied for it '
+        'networks, new servers and new volumes), or shared hosts are drained for it '
         '(best_effort; only for hosts)',
     )
     parser.add_argument(
         '--best-effort-timeout',
         metavar='<seconds>',
         type=int,
-        help='In how many seconds hosts must be empty for a lease of the kind best_effort',
+        help='Maximum number of seconds to drain hosts for a lease of the kind best_effort',
     )
     parser.add_argument(
         '--max-retries',
@@ -139,7 +139,7 @@ def _kind(parsed_args: argparse.Namespace) -> dict[str, Any]:
         'priority': ('retry', '--priority: only a lease of --kind retry waits.'),
         'best_effort_timeout': (
             'best_effort',
-            '--best-effort-timeout: hosts are only emptied for a lease of --kind best_effort.',
+            '--best-effort-timeout: hosts are only drained for a lease of --kind best_effort.',
         ),
     }
     for name, (kind, told) in only.items():

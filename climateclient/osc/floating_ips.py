@@ -23,8 +23,8 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
     OPTION.add(
         parser,
-        'Reserve floating IPs that are set apart for leases; address=<address> for a certain '
-        'one, as often as there are some (repeat for several)',
+        'Reserve floating IPs that are registered for leases; address=<address> reserves that '
+        'address (repeat for several)',
     )
 
 

@@ -14,7 +14,7 @@ from climateclient.osc import arguments, extra_properties, listing, options, poo
 class CreateHost(shown.ShowOne):
     """Put a host into a pool, from which leases get hosts; it must have no servers.
 
-    One that is shared, or that is emptied, may have some.
+    A host that is shared, or that is drained, may have some.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

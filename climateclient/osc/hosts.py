@@ -89,7 +89,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+def list_types(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the type of each of the reservations."""
     found = [resource_types.HOST] * len(parsed_args.hosts)
     found += [resource_types.CAPACITY] * len(parsed_args.capacity)
@@ -116,7 +116,7 @@ def reservations(cmd: command.Command, parsed_args: argparse.Namespace) -> list[
             )
         found = flavor_id(cmd, CAPACITY, text, values.pop('flavor'))
         read.append((resource_types.CAPACITY, {'flavor_id': found, **values}))
-    return [{'resource_type': kind, **values} for kind, values in read]
+    return [{'resource_type': resource_type, **values} for resource_type, values in read]
 
 
 def servers(cmd: command.Command, option: str, text: str) -> dict[str, Any]:

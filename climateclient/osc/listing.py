@@ -113,10 +113,10 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument('--name', metavar='<name>', help='Only leases of this name')
     parser.add_argument(
-        '--resource-type', metavar='<type>', help='Only leases that hold such a resource'
+        '--resource-type', metavar='<type>', help='Only leases with a reservation of this type'
     )
     parser.add_argument(
-        '--resource-id', metavar='<id>', help='Only leases that hold this resource'
+        '--resource-id', metavar='<id>', help='Only leases with a reservation of this resource'
     )
     parser.add_argument(
         '--from',

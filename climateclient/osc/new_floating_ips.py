@@ -31,7 +31,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+def list_types(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the type of each of the reservations."""
     asked = getattr(parsed_args, 'new_floating_ip', ())
     return [{'resource_type': resource_types.HELD_FLOATING_IP} for _ in asked]

@@ -4,7 +4,8 @@
 import argparse
 import datetime
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from osc_lib import exceptions
 from osc_lib.command import command
@@ -84,11 +85,29 @@ def add_terms(parser: argparse.ArgumentParser) -> None:
     for field in lease_fields.GENERIC:
         parser.add_argument(
             '--' + field.name.replace('_', '-'),
-            metavar=None if field.choices else f'<{field.type}>',
+            metavar=None if field.choices else _METAVARS[field.type],
             choices=field.choices or None,
-            type=int if field.type == lease_fields.INTEGER else str,
+            type=_READERS.get(field.type, str),
             help=field.description,
         )
+
+
+def _boolean(text: str) -> bool:
+    if text not in ('true', 'false'):
+        raise argparse.ArgumentTypeError(f'"{text}" must be true or false')
+    return text == 'true'
+
+
+#: A type of a generic field -> how its option shows and reads a value.
+_METAVARS: Final = {
+    lease_fields.TEXT: '<text>',
+    lease_fields.INTEGER: '<integer>',
+    lease_fields.BOOLEAN: '<true|false>',
+}
+_READERS: Final[Mapping[str, Any]] = {
+    lease_fields.INTEGER: int,
+    lease_fields.BOOLEAN: _boolean,
+}
 
 
 def add_events(parser: argparse.ArgumentParser) -> None:

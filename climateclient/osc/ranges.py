@@ -11,7 +11,7 @@ from osc_lib import exceptions
 
 from climateclient.osc import several
 
-#: So many are set apart by one request, and named by one range.
+#: Maximum number of units that one request registers, and that one range names.
 _MOST: Final = 256
 
 Row = tuple[Any, ...]

@@ -69,9 +69,9 @@ class SetReservation(shown.ShowOne):
         leases = options.leases(self)
         lease = leases.find(parsed_args.lease)
         found = select(lease, parsed_args.reservation, self)
-        kind = resources.kind(found)
-        resources.check_on_end(parsed_args, [kind])
-        params |= resources.on_end(parsed_args, kind)
+        of_type = {'resource_type': resources.type_of(found)}
+        resources.check_on_end(parsed_args, [of_type])
+        params |= resources.on_end(parsed_args, of_type)
         return output.reservation(leases.update_reservation(lease.id, found.id, **params))
 
 
@@ -123,11 +123,10 @@ def _named(cmd: command.Command, live: Iterable[Any], text: str) -> Iterator[Any
     """Yield the reservations whose resource has this name."""
     by_type: dict[str, list[Any]] = {}
     for each in live:
-        by_type.setdefault(resources.kind(each)['resource_type'], []).append(each)
-    for name, same in by_type.items():
-        kind = {'resource_type': name}
-        if resources.has_name(kind):
-            found = resources.find_all(cmd, kind, text)
+        by_type.setdefault(resources.type_of(each), []).append(each)
+    for resource_type, same in by_type.items():
+        if resources.has_name(resource_type):
+            found = resources.find_all(cmd, resource_type, text)
             yield from (each for each in same if each.resource_id in found)
 
 

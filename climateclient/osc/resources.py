@@ -94,13 +94,18 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
 
 def add_on_end(parser: argparse.ArgumentParser, text: str) -> None:
     """Add the option for the end of resources, which :func:`on_end` reads."""
-    words = [f'{noun}: {", ".join(resource_types.ON_END[kind])}' for kind, noun in NOUNS.items()]
+    words = [
+        f'{noun}: {", ".join(resource_types.ON_END[resource_type])}'
+        for resource_type, noun in NOUNS.items()
+    ]
     parser.add_argument(
         '--on-end',
         metavar='<action>',
         choices=list(
             dict.fromkeys(
-                word for kind, _ in NOUNS.items() for word in resource_types.ON_END[kind]
+                word
+                for resource_type, _ in NOUNS.items()
+                for word in resource_types.ON_END[resource_type]
             )
         ),
         action='append',
@@ -120,7 +125,7 @@ def reservations(
     """
     if given is None:
         given = [arguments.reservation(text) for text in parsed_args.reservation]
-        check_on_end(parsed_args, [*given, *kinds(parsed_args)])
+        check_on_end(parsed_args, [*given, *list_types(parsed_args)])
     given = [*given, *stack_template.reservation(parsed_args)]
     return [on_end(parsed_args, each) | each for each in given]
 
@@ -129,10 +134,10 @@ def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[st
     """Return the reservations of all options with names; asks the services for ids."""
     found = [
         {
-            'resource_type': resource_types.api_name(kind['resource_type']),
-            'resource_id': find(cmd, kind, name),
+            'resource_type': resource_types.api_name(resource_type),
+            'resource_id': find(cmd, resource_type, name),
         }
-        for kind, name in _named(parsed_args)
+        for resource_type, name in _named(parsed_args)
     ]
     found += hosts.reservations(cmd, parsed_args)
     found += floating_ips.reservations(cmd, parsed_args)
@@ -142,18 +147,18 @@ def named(cmd: command.Command, parsed_args: argparse.Namespace) -> list[dict[st
     return [on_end(parsed_args, each) | each for each in found]
 
 
-def kinds(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+def list_types(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the types of the resources that the options name, in order."""
-    made = stack_template.kind(parsed_args) + hosts.kinds(parsed_args)
+    made = stack_template.list_types(parsed_args) + hosts.list_types(parsed_args)
     for each in (floating_ips, networks, new_servers, new_volumes):
-        made += each.OPTION.kinds(parsed_args)
-    made += new_floating_ips.kinds(parsed_args)
-    return [kind for kind, _ in _named(parsed_args)] + made
+        made += each.OPTION.list_types(parsed_args)
+    made += new_floating_ips.list_types(parsed_args)
+    return [{'resource_type': each} for each, _ in _named(parsed_args)] + made
 
 
 def on_end(parsed_args: argparse.Namespace, reservation: Mapping[str, Any]) -> dict[str, str]:
     """Return the last --on-end that the type of a reservation knows; nothing if there is none."""
-    known = resource_types.ON_END.get(_kind(reservation), ())
+    known = resource_types.ON_END.get(_type_of_ends(reservation), ())
     words = [word for word in parsed_args.on_end if word in known]
     return {'on_end': words[-1]} if words else {}
 
@@ -165,13 +170,15 @@ def check_on_end(
 
     :raises CommandError: it says what would take it, and what those that there are take
     """
-    types = {_kind(each) for each in reservations}
-    known = ''.join(_taken(kind) for kind in NOUNS if kind in types)
+    types = {_type_of_ends(each) for each in reservations}
+    known = ''.join(_taken(resource_type) for resource_type in NOUNS if resource_type in types)
     for word in parsed_args.on_end:
         takers = [
-            (kind, noun) for kind, noun in NOUNS.items() if word in resource_types.ON_END[kind]
+            (resource_type, noun)
+            for resource_type, noun in NOUNS.items()
+            if word in resource_types.ON_END[resource_type]
         ]
-        if not types & {kind for kind, _ in takers}:
+        if not types & {resource_type for resource_type, _ in takers}:
             *others, last = (noun for _, noun in takers)
             nouns = ' or '.join([', '.join(others), last] if others else [last])
             raise exceptions.CommandError(
@@ -179,71 +186,73 @@ def check_on_end(
             )
 
 
-def _taken(kind: str) -> str:
-    noun, (*words, last) = NOUNS[kind], resource_types.ON_END[kind]
-    return f' {noun[0].upper()}{noun[1:]}: {", ".join(words)} or {last}{_WHY.get(kind, "")}.'
+def _taken(resource_type: str) -> str:
+    noun, (*words, last) = NOUNS[resource_type], resource_types.ON_END[resource_type]
+    return (
+        f' {noun[0].upper()}{noun[1:]}: {", ".join(words)} or {last}{_WHY.get(resource_type, "")}.'
+    )
 
 
-def kind(reservation: models.Reservation) -> dict[str, Any]:
-    """Return the type of a reservation of a lease, as :func:`on_end` takes it."""
-    kind = reservation.resource_type
-    if kind == resource_types.FLOATING_IP and 'on_end' in reservation.params:
-        kind = resource_types.HELD_FLOATING_IP
-    return {'resource_type': kind}
-
-
-def _kind(reservation: Mapping[str, Any]) -> str:
-    """Return the type whose ends a reservation can have, see :func:`resource_types.api_name`."""
-    kind = str(reservation['resource_type'])
-    if kind == resource_types.FLOATING_IP and 'resource_id' in reservation:
+def type_of(reservation: models.Reservation) -> str:
+    """Return the type of a reservation, which differs for floating IPs that existed before."""
+    resource_type = reservation.resource_type
+    if resource_type == resource_types.FLOATING_IP and 'on_end' in reservation.params:
         return resource_types.HELD_FLOATING_IP
-    by_sizes = kind == resource_types.SERVER and resource_types.VCPUS in reservation
-    return resource_types.CAPACITY if by_sizes else kind
+    return resource_type
 
 
-def _named(parsed_args: argparse.Namespace) -> list[tuple[dict[str, Any], str]]:
+def _type_of_ends(reservation: Mapping[str, Any]) -> str:
+    """Return the type whose ends a reservation can have, see :func:`resource_types.api_name`."""
+    resource_type = str(reservation['resource_type'])
+    if resource_type == resource_types.FLOATING_IP and 'resource_id' in reservation:
+        return resource_types.HELD_FLOATING_IP
+    by_sizes = resource_type == resource_types.SERVER and resource_types.VCPUS in reservation
+    return resource_types.CAPACITY if by_sizes else resource_type
+
+
+def _named(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
     return [
-        ({'resource_type': kind}, name)
-        for kind, noun in _NAMED.items()
+        (resource_type, name)
+        for resource_type, noun in _NAMED.items()
         for name in getattr(parsed_args, noun.lower().replace(' ', '_'))
     ]
 
 
-def find(cmd: command.Command, kind: Mapping[str, Any], name: str) -> str:
+def find(cmd: command.Command, resource_type: str, name: str) -> str:
     """Return the id of a resource of a type that :func:`has_name`; asks its service.
 
     :raises openstack.exceptions.SDKException: none has this name or id, or several have it
     """
-    if kind['resource_type'] == resource_types.SERVER:
+    if resource_type == resource_types.SERVER:
         return str(options.clients(cmd).compute.find_server(name, ignore_missing=False).id)
     sdk = options.clients(cmd).sdk_connection
-    if kind['resource_type'] == resource_types.STACK:
+    if resource_type == resource_types.STACK:
         # Outputs may cost Heat many calls, and nobody looks at them here.
         found = sdk.orchestration.find_stack(name, ignore_missing=False, resolve_outputs=False)
         return str(found.id)
-    if kind['resource_type'] == resource_types.HELD_FLOATING_IP:
+    if resource_type == resource_types.HELD_FLOATING_IP:
         # Its name is its address.
         return str(sdk.network.find_ip(name, ignore_missing=False).id)
     return str(sdk.volume.find_volume(name, ignore_missing=False).id)
 
 
-def find_all(cmd: command.Command, kind: Mapping[str, Any], name: str) -> set[str]:
+def find_all(cmd: command.Command, resource_type: str, name: str) -> set[str]:
     """Return the ids of all resources of a type that :func:`has_name` and have this name."""
     from openstack import exceptions as sdk_exceptions
 
     clients = options.clients(cmd)
-    if kind['resource_type'] == resource_types.SERVER:
+    if resource_type == resource_types.SERVER:
         listed = clients.compute.servers(name=name)
-    elif kind['resource_type'] == resource_types.VOLUME:
+    elif resource_type == resource_types.VOLUME:
         listed = clients.sdk_connection.volume.volumes(name=name)
     else:
         # No project has two stacks or addresses of one name.
         with contextlib.suppress(sdk_exceptions.NotFoundException):
-            return {find(cmd, kind, name)}
+            return {find(cmd, resource_type, name)}
         return set()
     return {str(each.id) for each in listed if each.name == name}
 
 
-def has_name(kind: Mapping[str, Any]) -> bool:
-    """Tell whether resources of a type, see :func:`kind`, have names that their service knows."""
-    return kind['resource_type'] in _NAMED
+def has_name(resource_type: str) -> bool:
+    """Return whether the service of a type of resources knows them by names."""
+    return resource_type in _NAMED

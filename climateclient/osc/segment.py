@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack lease segment ...``: network segments that are set apart, for operators.
+"""``openstack lease segment ...``: registered network segments, for operators.
 
-What is set apart is a VLAN or a tunnel, and what users get is a network of it. ``openstack network
+A registered segment is a VLAN or a tunnel; users get a network of it. ``openstack network
 segment`` has the same noun and the same options for the former.
 """
 
@@ -72,17 +72,19 @@ class CreateSegment(shown.Lister):
             'domain_ids': sorted(domains),
             'extra': arguments.extra(parsed_args.extra, _FIELDS),  # nosec B610 # no model of Django
         }
-        kind, physical = parsed_args.network_type, parsed_args.physical_network
+        network_type, physical = parsed_args.network_type, parsed_args.physical_network
         client = _client(self)
         if parsed_args.range is None:
-            made = [client.create(kind, parsed_args.segment, physical, **details)]
+            made = [client.create(network_type, parsed_args.segment, physical, **details)]
         else:
-            made = client.create_range(kind, *_ends(parsed_args.range), physical, **details)
+            made = client.create_range(
+                network_type, *_ends(parsed_args.range), physical, **details
+            )
         return _COLUMNS, ranges.join(parsed_args, map(_row, made), _COUNTED)
 
 
 class ListSegment(shown.Lister):
-    """List the network segments that are set apart for leases."""
+    """List the network segments that are registered for leases."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -108,7 +110,7 @@ class ListSegment(shown.Lister):
 
 
 class ShowSegment(shown.ShowOne):
-    """Show a network segment that is set apart for leases."""
+    """Show a network segment that is registered for leases."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_segment(super().get_parser(prog_name))
@@ -118,9 +120,9 @@ class ShowSegment(shown.ShowOne):
 
 
 class SetSegment(shown.ShowOne):
-    """Change a network segment that is set apart for leases.
+    """Change a network segment that is registered for leases.
 
-    One that is disabled takes no new promises; those that it has stay.
+    A disabled segment takes no new allocations; it keeps those that it has.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

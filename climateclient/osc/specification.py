@@ -36,7 +36,7 @@ class Option:
             help=help_text,
         )
 
-    def kinds(self, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+    def list_types(self, parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
         """Return the type of each of the reservations."""
         return [{'resource_type': self.resource_type}] * len(getattr(parsed_args, self.dest))
 

@@ -60,7 +60,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def kind(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
+def list_types(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the type of the reservation; nothing without a template."""
     return [{'resource_type': resource_types.STACK}] if parsed_args.stack_template else []
 
@@ -88,7 +88,7 @@ def reservation(parsed_args: argparse.Namespace) -> list[dict[str, Any]]:
         'files': {url: _text(each) for url, each in {**files, **more}.items()},
         'hold': parsed_args.stack_hold,
     }
-    return [kind(parsed_args)[0] | {key: value for key, value in given.items() if value}]
+    return [list_types(parsed_args)[0] | {key: value for key, value in given.items() if value}]
 
 
 def _check_alone(parsed_args: argparse.Namespace) -> None:

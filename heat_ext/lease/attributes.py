@@ -11,9 +11,9 @@ from climateclient import models
 _A = attributes.Schema
 
 
-def _attribute(description: str, kind: str | None = None) -> attributes.Schema:
+def _attribute(description: str, json_type: str | None = None) -> attributes.Schema:
     # The lease service changes it, so heat must not answer from its cache.
-    return _A(description, type=kind or _A.STRING, cache_mode=_A.CACHE_NONE)
+    return _A(description, type=json_type or _A.STRING, cache_mode=_A.CACHE_NONE)
 
 
 #: A type of a field -> the type of its attribute; the others are strings.
@@ -41,8 +41,8 @@ def to_values(lease: models.Lease) -> dict[str, Any]:
     return {'id': lease.id, **shown}
 
 
-def _to_json(value: Any, kind: str) -> Any:
-    match kind:
+def _to_json(value: Any, json_type: str) -> Any:
+    match json_type:
         case lease_fields.DATE | lease_fields.STAMP:
             return dates.isoformat(value)
         case lease_fields.SECONDS:

@@ -24,6 +24,7 @@ from heat.objects import stack as stack_object
 from keystoneauth1 import exceptions as ks_exceptions
 from oslo_log import log
 
+from climate_common import lease_fields
 from climateclient import exceptions, models
 from heat_ext.lease import attributes, networks, properties, reservations
 from heat_ext.service import client, leases
@@ -220,7 +221,11 @@ class Lease(resource.Resource):
             changes['name'] = changes['name'] or self._default_name()
         if properties.PRIORITY in prop_diff and after[properties.PRIORITY] is None:
             changes[properties.PRIORITY] = 0
-        return {key: each for key, each in changes.items() if each is not None or key == 'webhook'}
+        return {
+            name: value
+            for name, value in changes.items()
+            if value is not None or name in lease_fields.CLEARABLE
+        }
 
     def _change(
         self, lease: models.Lease, changes: dict[str, Any], items: list[reservations.Item]

@@ -29,7 +29,7 @@ from tests.bench.workload import WARM_UP
 from tests.support.fakes.neutron import PUBLIC
 
 DAY = 86_400.0
-#: What is set apart: so many addresses there are, and segments from the first one on.
+#: What is registered: so many addresses there are, and segments from the first one on.
 FIRST_ADDRESS, LAST_ADDRESS = '203.0.113.20', '203.0.113.199'
 FIRST_SEGMENT, LAST_SEGMENT = 200, 455
 #: Of a lease of several.
@@ -44,7 +44,7 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 class ClimateNetworks(Climate):
-    """The service, with floating IPs and network segments that are set apart."""
+    """The service, with floating IPs and network segments that are registered."""
 
     # Nothing is compared with Neutron meanwhile.
     more = '\n[reconcile]\ninterval = 86400\n'
@@ -154,7 +154,7 @@ class Work:
         times = self._options.creates
         for _ in range(WARM_UP):
             self._ask(some, next(self._days))
-        # For so long what has changed is read with each create: here all that is set apart.
+        # For so long what has changed is read with each create: here all that is registered.
         threading.Event().wait(COMMIT_DELAY + 1)
         days = [next(self._days) for _ in range(times)]
         yield self._costs.of(

@@ -41,7 +41,7 @@ class Plan:
 
 @pytest.fixture
 def outside(admin: Person) -> Iterator[Any]:
-    """Return an external network with an address that is set apart."""
+    """Return an external network with an address that is registered."""
     sdk = admin.sdk.network
     name = f'outside-{uuid.uuid4().hex[:8]}'
     network = sdk.create_network(name=name, is_router_external=True)
@@ -57,7 +57,7 @@ def outside(admin: Person) -> Iterator[Any]:
 
 @pytest.fixture
 def segment(admin: Person, member: Person) -> Iterator[int]:
-    """Return a VLAN that is set apart for the member's project alone."""
+    """Return a VLAN that is registered for the member's project alone."""
     projects = [member.sdk.current_project_id]
     made = admin.client.networks.create('vlan', SEGMENT, PHYSICAL, project_ids=projects)
     yield SEGMENT

@@ -25,7 +25,7 @@ def network(admin: Person) -> Any:
 
 @pytest.fixture(autouse=True)
 def registered(admin: Person, network: Any) -> Iterator[None]:
-    """Return two addresses that are set apart."""
+    """Return two addresses that are registered."""
     client = admin.client.floatingips
     made = client.create_range(network.id, FIRST, SECOND)
     yield

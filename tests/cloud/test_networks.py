@@ -19,7 +19,7 @@ FIRST, SECOND = 210, 211
 
 @pytest.fixture(autouse=True)
 def registered(admin: Person) -> Iterator[None]:
-    """Two VLANs that are set apart."""
+    """Two VLANs that are registered."""
     client = admin.client.networks
     made = client.create_range('vlan', FIRST, SECOND, PHYSICAL, extra={'switch': 'tor1'})
     yield

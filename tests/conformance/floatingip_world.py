@@ -17,7 +17,7 @@ FIRST, SECOND, THIRD = ADDRESSES
 
 
 class Addresses(PromisedWorld):
-    """Three floating IPs that are set apart, and a manager.
+    """Three floating IPs that are registered, and a manager.
 
     :param network_id: of the external network
     """

@@ -19,7 +19,7 @@ FIRST, SECOND, THIRD = SEGMENTS
 
 
 class Networks(PromisedWorld):
-    """Three VLANs that are set apart, the first on another switch, and a manager."""
+    """Three VLANs that are registered, the first on another switch, and a manager."""
 
     kind = NetworkPlugin
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Floating IPs that the calendar promises: set apart, reserved, started, changed and ended."""
+"""Floating IPs that the calendar promises: registered, reserved, started, changed and ended."""
 
 import pytest
 

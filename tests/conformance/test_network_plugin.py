@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks that the calendar promises: set apart, reserved, started, changed and torn down."""
+"""Networks that the calendar promises: registered, reserved, started, changed and torn down."""
 
 import json
 

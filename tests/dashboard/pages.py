@@ -15,10 +15,11 @@ from openstack_dashboard.test.test_data import keystone_data
 
 from climateclient import exceptions
 from climateclient.client import Client
-from climateclient.models import Lease
+from climateclient.models import Lease, Limit
 
 NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
 HOUR = datetime.timedelta(hours=1)
+CREATE = 'horizon:project:climate_leases:create'
 SERVER_ID = 'c4a6b3e2-0f0e-4c0e-9f45-3ba5d5c9a001'
 
 
@@ -133,3 +134,31 @@ class PageTest(LoggedIn):
         hidden = self.hidden.call_args_list
         super().tearDown()
         assert not hidden
+
+
+def chosen(*pairs: tuple[str, str]) -> mock.Mock:
+    return mock.Mock(return_value=[('', 'none'), *pairs])
+
+
+class FormTest(PageTest):
+    """The form of a new lease."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        found = {
+            'flavors': chosen(('f1', 'm1.small')),
+            'images': chosen(('i1', 'cirros')),
+            'networks': chosen(('n1', 'shared')),
+            'external_networks': chosen(('x1', 'public')),
+            'key_pairs': chosen(),
+        }
+        mock.patch.multiple('climate_dashboard.leases.choices', **found).start()
+        self.client_of_leases.limits.return_value = [Limit('leases', 10, 3)]
+
+    def send(self, button: str = 'create', **given: str) -> Any:
+        values = {'name': 'lease1', 'duration': '4h', 'what': 'hosts', 'count': '2'}
+        return self.client.post(f'{urls.reverse(CREATE)}?do={button}', {**values, **given})
+
+    def made(self) -> dict[str, Any]:
+        assert self.leases.create.call_count == 1
+        return dict(self.leases.create.call_args.kwargs)

@@ -4,44 +4,17 @@
 import datetime
 import html
 import re
-from typing import Any
-from unittest import mock
 
 from django import urls
 
 from climateclient.calendar import Capacity, Step
 from climateclient.models import DryRun, Limit, Refusal, Window
-from tests.dashboard.pages import NOW, PageTest, lease, refused
+from tests.dashboard.pages import CREATE, NOW, FormTest, lease, refused
 
-CREATE = 'horizon:project:climate_leases:create'
 HOUR = datetime.timedelta(hours=1)
 
 
-def chosen(*pairs: tuple[str, str]) -> mock.Mock:
-    return mock.Mock(return_value=[('', 'none'), *pairs])
-
-
-class CreateTest(PageTest):
-    def setUp(self) -> None:
-        super().setUp()
-        found = {
-            'flavors': chosen(('f1', 'm1.small')),
-            'images': chosen(('i1', 'cirros')),
-            'networks': chosen(('n1', 'shared')),
-            'external_networks': chosen(('x1', 'public')),
-            'key_pairs': chosen(),
-        }
-        mock.patch.multiple('climate_dashboard.leases.choices', **found).start()
-        self.client_of_leases.limits.return_value = [Limit('leases', 10, 3)]
-
-    def send(self, button: str = 'create', **given: str) -> Any:
-        values = {'name': 'lease1', 'duration': '4h', 'what': 'hosts', 'count': '2'}
-        return self.client.post(f'{urls.reverse(CREATE)}?do={button}', {**values, **given})
-
-    def made(self) -> dict[str, Any]:
-        assert self.leases.create.call_count == 1
-        return dict(self.leases.create.call_args.kwargs)
-
+class CreateTest(FormTest):
     def test_form_has_limits_and_the_zone_beside_it(self) -> None:
         self.client.cookies['django_timezone'] = 'Europe/Berlin'
         text = self.text(CREATE)

@@ -10,7 +10,7 @@ from typing import Any
 
 import webob
 
-from climate_common import dates, limits
+from climate_common import dates, lease_fields, limits
 from climate_core import exceptions, policies
 from climate_core.api import policy, registered_units, reservations, validation
 from climate_core.api.request import (
@@ -206,9 +206,8 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     policy.authorize_lease(backend.enforcer, request.context, policies.UPDATE_LEASE, lease)
     body = request.read_body(schema.UPDATE)
     values = _normal(body)
-    if 'webhook' in body:
-        # null removes the webhook.
-        values['webhook'] = body['webhook']
+    # null clears these fields.
+    values |= {name: body[name] for name in lease_fields.CLEARABLE & body.keys()}
     if 'reservations' in values:
         policy.authorize_lease(
             backend.enforcer, request.context, policies.UPDATE_RESERVATION, lease

@@ -12,8 +12,8 @@ from typing import Any, Final
 import webob
 
 from climate_common import limits
-from climate_core import policies
-from climate_core.api import reservations
+from climate_core import exceptions, policies
+from climate_core.api import errors, reservations
 from climate_core.api.request import JSON, MICROVERSION, Backend, Request, Route, Table, answer
 from climate_core.api.schemas import common, leases
 from climate_core.plugins import base
@@ -22,15 +22,20 @@ _TOKEN: Final = 'token'
 #: Descriptions of the errors.
 _ERRORS: Final = {
     400: 'The request is malformed, or cannot be fulfilled.',
-    401: 'The request has no valid token.',
     403: 'The policy or a limit does not allow this.',
     404: 'The resource does not exist, or is not visible to the caller.',
-    406: 'The requested API version is not supported.',
-    409: 'The request conflicts with the present state.',
-    411: 'The body has no length.',
-    413: 'The body is too large.',
-    415: 'The body is not JSON.',
-    503: 'A required service does not answer. Try again.',
+    413: errors.sentence(413),
+    **{
+        error.status: error().message
+        for error in (
+            exceptions.Unauthorized,
+            errors.NotAcceptable,
+            exceptions.Conflict,
+            errors.LengthRequired,
+            errors.UnsupportedMediaType,
+            exceptions.ServiceUnavailable,
+        )
+    },
 }
 _VARIABLE = re.compile(r'\{(\w+)\}')
 _VARIABLES: Final = {'type': 'string', 'pattern': r'^[0-9A-Za-z-]+(?!\n)$'}
@@ -115,7 +120,7 @@ def document(
             'schemas': _schemas(plugins),
             'responses': {
                 str(status): {'description': about, **_content(common.ERROR)}
-                for status, about in _ERRORS.items()
+                for status, about in sorted(_ERRORS.items())
             },
         },
     }

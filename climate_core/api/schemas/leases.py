@@ -131,7 +131,7 @@ def _schema_of(field: Field, types: dict[str, dict[str, Any]]) -> dict[str, Any]
     if field.nullable and isinstance(schema['type'], str):
         schema['type'] = [schema['type'], 'null']
     if field.choices:
-        schema['enum'] = list(field.choices)
+        schema['enum'] = [*field.choices, None] if field.nullable else list(field.choices)
     if field.type == lease_fields.TEXT and types is _SENT_TYPES:
         schema['maxLength'] = field.maximum
     if field.type == lease_fields.INTEGER:

@@ -184,9 +184,9 @@ def _list_orphans(conf: cfg.ConfigOpts) -> int:
         with reconciliation.skip_unavailable(plugin.title, unseen):
             rows += _find_orphans(database, plugin, now)
     rows += [
-        Orphan('resource', kind, resource_id, None, None, None, reason)
+        Orphan('resource', resource_type, resource_id, None, None, None, reason)
         for package in packages.list_packages()
-        for kind, resource_id, reason in package.find_orphans(database, cloud, unseen)
+        for resource_type, resource_id, reason in package.find_orphans(database, cloud, unseen)
     ]
     _print_rows(rows, _ORPHAN_COLUMNS, conf.command.format, unseen)
     database.dispose()
@@ -196,16 +196,16 @@ def _list_orphans(conf: cfg.ConfigOpts) -> int:
 def _find_orphans(
     database: Database, plugin: ResourcePlugin, now: datetime.datetime
 ) -> Iterator[Orphan]:
-    kind = plugin.resource_type
+    resource_type = plugin.resource_type
     if isinstance(plugin, LeaseManaged):
         for resource_id in reconciliation.find_orphans(database, plugin):
             since = plugin.unleased_since(resource_id)
             age = (now - since).total_seconds() if since else None
-            yield Orphan('resource', kind, resource_id, None, None, age, plugin.orphaned)
+            yield Orphan('resource', resource_type, resource_id, None, None, age, plugin.orphaned)
     for reservation, reason in reconciliation.find_lost(database, plugin):
         yield Orphan(
             'reservation',
-            kind,
+            resource_type,
             reservation.resource_id,
             reservation.lease_id,
             reservation.id,

@@ -31,7 +31,7 @@ def first_events(
     if lease.before_end_date is not None:
         wanted.append((model.BEFORE_END, lease.before_end_date))
     wanted.sort(key=lambda item: (item[1], transitions.get_handler(item[0]).priority))
-    return tuple(model.new_event(lease.id, kind, time, now) for kind, time in wanted)
+    return tuple(model.new_event(lease.id, event_type, time, now) for event_type, time in wanted)
 
 
 def shift_period(
@@ -61,17 +61,17 @@ def move_events(before: Lease, after: Lease, now: datetime) -> Lease:
 
 def follow_dates(event: Event, before: Lease, after: Lease, now: datetime) -> Event:
     """Return the event of a lease whose dates or start policy were changed."""
-    kind = event.event_type
-    if kind == model.END:
+    event_type = event.event_type
+    if event_type == model.END:
         return transitions.move_event(event, after.end_date, now)
-    if kind in (model.START, model.READY):
+    if event_type in (model.START, model.READY):
         return _move_start(event, before, after, now)
-    if kind == model.PREPARE and event.time != event.created_at:
+    if event_type == model.PREPARE and event.time != event.created_at:
         # It is due before the start, not when the reservation was added.
         moved = event.time + (after.start_date - before.start_date)
         return transitions.move_event(event, max(moved, now), now)
-    if kind == model.BEFORE_END or transitions.is_user_event(kind):
-        follows = kind == model.BEFORE_END and event.time == before.before_end_date
+    if event_type == model.BEFORE_END or transitions.is_user_event(event_type):
+        follows = event_type == model.BEFORE_END and event.time == before.before_end_date
         if follows and after.before_end_date is not None:
             return transitions.move_event(event, after.before_end_date, now)
         return transitions.move_event(event, min(event.time, after.end_date), now)

@@ -49,7 +49,7 @@ ADMIN = {'X-Roles': 'admin,member,reader'}
 #: Not looked at: everybody is believed here, with or without a token; and what the document allows
 #: may still be refused, as an end that is before its start.
 EXCLUDED = ('ignored_auth', 'positive_data_acceptance')
-#: The last numbers of addresses that are set apart.
+#: The last numbers of addresses that are registered.
 _NUMBERS = itertools.count(20)
 OPERATIONS = [
     pytest.param(path, method, id=f'{method} {path}')

@@ -36,7 +36,7 @@ def with_address(template, name='public', port='port', **properties):
 
 
 class AddressTest(ReservedTest):
-    """Has two floating IPs that are set apart, and a lease that is promised one of them."""
+    """Has two floating IPs that are registered, and a lease that is promised one of them."""
 
     def setUp(self):
         super().setUp()

@@ -173,7 +173,7 @@ class TestNetworks(LeaseTest):
         stack = self.make(reservations=[self.wanted()])
         self.networks[addresses.NETWORK]['name'] = 'outside'
         self.networks[SERVER] = {'id': SERVER, 'name': 'public'}
-        # No floating IP of this network is set apart.
+        # No floating IP of this network is registered.
         self.refused(stack, reservations=[self.wanted(amount=2)])
         assert self.floatingips() == [addresses.NETWORK]
         self.change(stack, reservations=[])

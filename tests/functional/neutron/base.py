@@ -103,7 +103,7 @@ class InProcess(requests.adapters.BaseAdapter):
 class NeutronTest(testlib_api.SqlTestCase):
     """An external network, and VLANs from 100 to 199 that Neutron chooses from.
 
-    A subclass says what is set apart for leases.
+    A subclass says what is registered for leases.
     """
 
     #: Those behind the three that are needed are on by default, but not in neutron's tests.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which segments can be set apart in the real Neutron: those that it knows and does not choose."""
+"""Which segments can be registered with the real Neutron."""
 
 from typing import ClassVar
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Until when leases could be extended; what their users read of it: test_changed_promises."""
+"""Until when leases could be extended; what their users read of it: test_changed_allocations."""
 
 import datetime
 import random

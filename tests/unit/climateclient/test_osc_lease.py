@@ -305,7 +305,7 @@ def test_kind_of_a_new_lease(run, fail, sent, created):
     run(*create, '--kind', 'best_effort', '--best-effort-timeout', '60')
     assert sent('POST')[1]['best_effort_timeout'] == 60
     err = fail(*create, '--best-effort-timeout', '60')
-    assert '--best-effort-timeout: hosts are only emptied' in err
+    assert '--best-effort-timeout: hosts are only drained' in err
 
 
 def test_create_with_all_terms(run, http, sent, created, monkeypatch):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import concurrent.futures
 import threading
+from unittest import mock
 
 import pytest
 from oslo_context import fixture
@@ -8,6 +9,7 @@ from oslo_context import fixture
 from climate_core import context, exceptions
 from climate_core.cloud import Cloud, errors, servers
 from climate_core.cloud import volumes as cloud_volumes
+from climate_core.db import trusts
 from tests.conformance.world import reserved
 from tests.support.fakes import cinder, keystone, nova
 
@@ -139,22 +141,22 @@ def test_leases_that_share_a_trust_share_its_token(world):
     assert sum(each.startswith('POST') for each in sent) == 1
 
 
-def test_refused_trust_is_told_each_time(world):
-    told = []
-    world.cloud.on_trust_refused = told.append
+def test_rejected_trust_is_retired(world):
+    world.cloud.database = mock.Mock()
+    retire = world.cloud.database.write
     trust_id = world.trust()
     world.cloud.owner(trust_id)
-    assert told == []
+    assert not retire.called
     other = world.trust()
     world.trusts.delete(other)
     with pytest.raises(errors.TrustRejected):
         world.cloud.owner(other)
-    assert told == [other]
+    retire.assert_called_once_with(trusts.retire, [other])
     world.state.users['climate-id']['password'] = 'changed'
     world.state.tokens.clear()
     with pytest.raises(exceptions.Transient):
         Cloud(world.conf).owner(trust_id)
-    assert told == [other]
+    retire.assert_called_once_with(trusts.retire, [other])
 
 
 def test_prepared_token_is_the_one_of_the_start(world):
@@ -189,13 +191,13 @@ def test_token_of_the_service_is_prepared_with_that_of_an_owner(world):
 
 
 def test_trust_that_is_not_prepared_is_refused_as_at_the_start(world):
-    told = []
-    world.cloud.on_trust_refused = told.append
+    world.cloud.database = mock.Mock()
+    retire = world.cloud.database.write
     trust_id = world.trust()
     world.trusts.delete(trust_id)
     with pytest.raises(errors.TrustRejected):
         world.cloud.prepare(trust_id, 60.0)
-    assert told == [trust_id]
+    retire.assert_called_once_with(trusts.retire, [trust_id])
 
 
 def test_keystone_that_is_away_takes_no_token_away(world):

@@ -341,11 +341,11 @@ def test_trust_that_keystone_refuses_for_a_lease_is_shared_no_more(
     scope = TrustScope('user1', 'project1', 'climate', ('member',))
     for each in ('good', 'bad'):
         made.database.write(trusts.insert, each, scope)
-    made.cloud.on_trust_refused('bad')
+    made.cloud._retire_trust('bad')
     # That of a feed, or of one lease alone.
-    made.cloud.on_trust_refused('unknown')
+    made.cloud._retire_trust('unknown')
     assert _live(made) == {'good'}
     tables.OWNER_TRUSTS.drop(made.database.engine)
-    made.cloud.on_trust_refused('good')
+    made.cloud._retire_trust('good')
     assert 'may still share the trust good' in caplog.text
     made.database.dispose()

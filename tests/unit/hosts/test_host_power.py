@@ -13,7 +13,7 @@ from climate_hosts.db import hosts as db
 from climate_hosts.power import db as db_power
 from tests.support.hosts import promise
 from tests.support.leases import NOON
-from tests.unit.sync.sleepers import ASLEEP, FALLING, MINUTE, WAKING, node
+from tests.unit.hosts.powered_hosts import ASLEEP, FALLING, MINUTE, WAKING, node
 
 LIST_SERVICE_HOSTS = volumes.list_service_hosts
 
@@ -202,21 +202,21 @@ def test_host_is_put_to_sleep_once_in_a_while(one):
     assert one.state() is FALLING
 
 
-def test_spare_hosts_stay_awake(sleepers):
-    sleepers.conf.set_override('min_awake', 1, group='power')
-    sleepers.worker = sleepers.manager()
-    sleepers.poll(3)
-    assert (sleepers.state(), sleepers.state(1)) == (ASLEEP, None)
+def test_spare_hosts_stay_awake(powered_hosts):
+    powered_hosts.conf.set_override('min_awake', 1, group='power')
+    powered_hosts.worker = powered_hosts.manager()
+    powered_hosts.poll(3)
+    assert (powered_hosts.state(), powered_hosts.state(1)) == (ASLEEP, None)
 
 
-def test_two_managers_put_the_same_host_to_sleep(sleepers):
-    sleepers.conf.set_override('min_awake', 1, group='power')
-    sleepers.worker, other = sleepers.manager(), sleepers.manager()
+def test_two_managers_put_the_same_host_to_sleep(powered_hosts):
+    powered_hosts.conf.set_override('min_awake', 1, group='power')
+    powered_hosts.worker, other = powered_hosts.manager(), powered_hosts.manager()
     for _ in range(3):
-        sleepers.poll()
+        powered_hosts.poll()
         other.poll()
-    assert (sleepers.state(), sleepers.state(1)) == (ASLEEP, None)
-    assert sleepers.told() == [('falling_asleep', 'cn1'), ('asleep', 'cn1')]
+    assert (powered_hosts.state(), powered_hosts.state(1)) == (ASLEEP, None)
+    assert powered_hosts.told() == [('falling_asleep', 'cn1'), ('asleep', 'cn1')]
 
 
 def test_host_with_a_server_is_left_alone(one):

@@ -10,7 +10,7 @@ from climate_hosts.power import db as db_power
 from climate_hosts.power.drivers import PowerError
 from tests.support.hosts import promise
 from tests.support.leases import NOON
-from tests.unit.sync.sleepers import ASLEEP, FALLING, MINUTE, WAKING
+from tests.unit.hosts.powered_hosts import ASLEEP, FALLING, MINUTE, WAKING
 
 
 def test_host_that_does_not_wake_fails(one):
@@ -33,13 +33,13 @@ def test_host_that_does_not_wake_fails(one):
     assert (one.state(), one.service()) == (None, ('enabled', None))
 
 
-def test_machine_that_does_not_answer_holds_up_no_other(sleepers):
-    sleepers.machines.silent.add('cn1')
-    sleepers.poll(2)
-    assert (sleepers.state(), sleepers.state(1)) == (FALLING, ASLEEP)
-    sleepers.machines.silent.clear()
-    sleepers.poll(2)
-    assert sleepers.state() is ASLEEP
+def test_machine_that_does_not_answer_holds_up_no_other(powered_hosts):
+    powered_hosts.machines.silent.add('cn1')
+    powered_hosts.poll(2)
+    assert (powered_hosts.state(), powered_hosts.state(1)) == (FALLING, ASLEEP)
+    powered_hosts.machines.silent.clear()
+    powered_hosts.poll(2)
+    assert powered_hosts.state() is ASLEEP
 
 
 def test_machine_that_does_not_shut_down_is_cut_off(one):
@@ -166,17 +166,17 @@ def test_host_that_falls_asleep_is_not_switched_off_while_nova_does_not_answer(o
     assert ('cn1', 'off') not in one.machines.switched
 
 
-def test_driver_that_raises_anything_holds_up_no_other(sleepers, caplog, monkeypatch):
-    is_on = sleepers.machines.is_on
+def test_driver_that_raises_anything_holds_up_no_other(powered_hosts, caplog, monkeypatch):
+    is_on = powered_hosts.machines.is_on
 
     def fail(name):
         if name == 'cn1':
             raise ValueError('a secret')
         return is_on(name)
 
-    monkeypatch.setattr(sleepers.machines, 'is_on', fail)
-    sleepers.poll(2)
-    assert (sleepers.state(), sleepers.state(1)) == (FALLING, ASLEEP)
+    monkeypatch.setattr(powered_hosts.machines, 'is_on', fail)
+    powered_hosts.poll(2)
+    assert (powered_hosts.state(), powered_hosts.state(1)) == (FALLING, ASLEEP)
     assert 'cn1 is falling_asleep; the next poll retries: ValueError' in caplog.text
     assert 'a secret' not in caplog.text
 

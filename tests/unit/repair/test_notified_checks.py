@@ -12,7 +12,7 @@ from climate_core.repair import listener
 from tests.support.fakes import leases
 from tests.support.stopping import stop
 from tests.support.world import executed
-from tests.unit.sync.notified import SERVERS
+from tests.unit.repair.notified import SERVERS
 
 KIND = 'virtual:instance'
 DELETED = 'instance.delete.end'

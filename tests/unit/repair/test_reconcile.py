@@ -17,7 +17,7 @@ from climate_core.repair import cleanup, reconciliation
 from tests.support.fakes import leases, nova
 from tests.support.stopping import stop
 from tests.support.world import executed
-from tests.unit.sync.notified import Engine
+from tests.unit.repair.notified import Engine
 
 
 def age(database, seconds):

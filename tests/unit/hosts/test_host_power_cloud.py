@@ -26,7 +26,7 @@ FALLING, ASLEEP = PowerState.FALLING_ASLEEP, PowerState.ASLEEP
 WAKING = PowerState.WAKING
 
 
-class Sleepers:
+class PoweredHosts:
     """The hosts cn1 and cn2, the worker of one manager, and a clock."""
 
     def __init__(self, hosts):
@@ -69,17 +69,17 @@ class Sleepers:
 
 
 @pytest.fixture
-def sleepers(fake, database):
-    return Sleepers(EnrolledHosts(fake, database, 1))
+def powered_hosts(fake, database):
+    return PoweredHosts(EnrolledHosts(fake, database, 1))
 
 
 @pytest.fixture
-def one(sleepers):
+def one(powered_hosts):
     """Of the two hosts one is always awake."""
-    sleepers.hosts.operations.update_host(
-        sleepers.hosts.context, sleepers.hosts.ids[1], {'kept_on': True}
+    powered_hosts.hosts.operations.update_host(
+        powered_hosts.hosts.context, powered_hosts.hosts.ids[1], {'kept_on': True}
     )
-    return sleepers
+    return powered_hosts
 
 
 def test_host_without_servers_and_promises_is_closed_and_switched_off(one):

@@ -13,7 +13,7 @@ from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.plugins.host import HostPlugin
 from tests.support.fakes import leases
 from tests.support.stopping import stop
-from tests.unit.sync.notified import SERVERS, STACKS, VOLUMES, Engine
+from tests.unit.repair.notified import SERVERS, STACKS, VOLUMES, Engine
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from climate_core.repair import listener
 from tests.support.executor import early_polls
 from tests.support.fakes import leases
 from tests.support.world import executed
-from tests.unit.sync.notified import SERVERS, STACKS, VOLUMES
+from tests.unit.repair.notified import SERVERS, STACKS, VOLUMES
 
 PATIENCE = 60
 AGO, AHEAD = datetime.timedelta(seconds=-9), datetime.timedelta(seconds=20)

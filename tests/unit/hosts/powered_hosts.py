@@ -96,7 +96,7 @@ class Records:
         }
 
 
-class Sleepers:
+class PoweredHosts:
     """The hosts cn1 and cn2, the worker of one manager, and a clock.
 
     :ivar failures: how often it was told that a host did not wake
