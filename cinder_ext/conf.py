@@ -24,7 +24,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 def rules(conf: cfg.ConfigOpts) -> hints.HintRules:
     """Return the rules for the hints of a volume."""
-    return options.rules(conf, resource_types.ON_END[resource_types.VOLUME])
+    return options.rules(conf, list(resource_types.ON_END[resource_types.VOLUME]))
 
 
 def check_lines(conf: cfg.ConfigOpts) -> None:

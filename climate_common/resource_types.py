@@ -25,16 +25,46 @@ HELD_FLOATING_IP = 'held:floatingip'
 
 _API_NAMES = {SIZES: SERVER, HELD_FLOATING_IP: FLOATING_IP}
 
-#: What may happen to a resource at the end of its lease (``on_end``); the first is the default.
-ON_END = {
-    SERVER: ('delete', 'stop', 'shelve', 'suspend', 'create_image', 'nothing'),
-    VOLUME: ('delete', 'backup', 'snapshot', 'detach', 'nothing'),
-    STACK: ('delete', 'suspend', 'snapshot', 'nothing'),
-    HOST: ('delete', 'migrate'),
-    CAPACITY: ('delete', 'migrate'),
-    SIZES: ('delete', 'migrate'),
-    HELD_FLOATING_IP: ('delete', 'nothing'),
+#: The end actions of what servers enter.
+_ENDS_OF_SERVERS: Final = {
+    'delete': 'Delete the servers that are left.',
+    'migrate': 'Move the servers that are left to hosts of no pool.',
 }
+#: What may happen to a resource at the end of its lease (``on_end``), with its explanation; the
+#: first is the default.
+ON_END: Final[Mapping[str, Mapping[str, str]]] = {
+    SERVER: {
+        'delete': 'Delete it.',
+        'stop': 'Shut the guest down; the host keeps the capacity.',
+        'shelve': 'Store it as an image, and release the host.',
+        'suspend': 'Freeze the guest; the host keeps the capacity.',
+        'create_image': 'Create an image of it, then delete it.',
+        'nothing': 'Leave it as it is.',
+    },
+    VOLUME: {
+        'delete': 'Delete it.',
+        'backup': 'Create a backup of it, then delete it.',
+        'snapshot': 'Detach it, create a snapshot of it, keep both.',
+        'detach': 'Detach it and keep it.',
+        'nothing': 'Leave it as it is.',
+    },
+    STACK: {
+        'delete': 'Delete it.',
+        'suspend': 'Suspend it; hosts and backends keep the capacity.',
+        'snapshot': 'Create a snapshot of it, then suspend it: Heat deletes snapshots with the '
+        'stack.',
+        'nothing': 'Leave it as it is.',
+    },
+    HOST: _ENDS_OF_SERVERS,
+    CAPACITY: _ENDS_OF_SERVERS,
+    SIZES: _ENDS_OF_SERVERS,
+    HELD_FLOATING_IP: {
+        'delete': 'Delete it, also while it is associated or has port forwardings.',
+        'nothing': 'Leave it as it is.',
+    },
+}
+#: The end actions that free the capacity of a server.
+FREEING_END_ACTIONS: Final = frozenset({'delete', 'shelve', 'create_image'})
 
 
 def api_name(resource_type: str) -> str:

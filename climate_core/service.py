@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from oslo_config import cfg
 from oslo_log import log
 
-from climate_core import packages, threads
+from climate_core import packages, rpc, threads
 from climate_core.calendar.calendar import Calendar, CalendarWarmup
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
@@ -20,7 +20,6 @@ from climate_core.db.engine import Database
 from climate_core.db.sql import Clock
 from climate_core.delivery import metrics, publisher, webhooks
 from climate_core.delivery.usage import UsageReporter
-from climate_core.engine.allocation_release import AllocationReleaser
 from climate_core.engine.bulkhead import ServiceBulkhead, list_services
 from climate_core.engine.claims import Claims
 from climate_core.engine.event_pool import EventPool
@@ -38,7 +37,6 @@ from climate_core.plugins.base import ResourcePlugin
 from climate_core.repair import listener
 from climate_core.repair.cleanup import LeasePurger
 from climate_core.repair.reconciliation import Reconciler
-from climate_core.rpc import client, server
 from climate_core.threads import Background, Backoff, MessageServer, Worker
 
 LOG = log.getLogger(__name__)
@@ -86,8 +84,8 @@ class ManagerService:
             conf.metrics.database_seconds,
         )
         self._calendar = Calendar(self.database)
-        self._transport = client.open_transport(conf)
-        self._client = client.ManagerClient(conf, self._transport)
+        self._transport = rpc.open_transport(conf)
+        self._client = rpc.ManagerClient(conf, self._transport)
         operations = self._create_operations()
         self.scheduler = self._create_scheduler(operations)
         self.queue = QueueWorker(operations.queue)
@@ -149,7 +147,7 @@ class ManagerService:
             self.clock,
             self.claims,
             calls,
-            AllocationReleaser(self._calendar, self.plugins),
+            self._calendar,
             self._fast_starts,
             self.metrics,
         )
@@ -186,7 +184,7 @@ class ManagerService:
         ]
         local_types = loading.list_local_types(self.plugins.values())
         host = self.conf.manager.host
-        made = server.create_server(self._transport, host, served, self.wakeups, local_types)
+        made = rpc.create_server(self._transport, host, served, self.wakeups, local_types)
         return MessageServer('rpc', made)
 
     def _create_watchers(self, watch: bool) -> Iterator[Background]:

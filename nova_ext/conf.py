@@ -40,7 +40,7 @@ def register(conf: cfg.ConfigOpts) -> None:
 
 def rules(conf: cfg.ConfigOpts) -> hints.HintRules:
     """Return the rules for the hints of a server."""
-    return options.rules(conf, resource_types.ON_END[resource_types.SERVER])
+    return options.rules(conf, list(resource_types.ON_END[resource_types.SERVER]))
 
 
 def list_opts() -> list[tuple[str, list[Any]]]:

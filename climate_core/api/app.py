@@ -39,7 +39,7 @@ from climate_core.db import feeds
 from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import ResourcePlugin
-from climate_core.rpc.client import ManagerClient
+from climate_core.rpc import ManagerClient
 
 LOG = log.getLogger(__name__)
 

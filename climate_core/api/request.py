@@ -23,7 +23,7 @@ from climate_core.context import RequestContext
 from climate_core.db import leases
 from climate_core.db.engine import Database
 from climate_core.plugins import base
-from climate_core.rpc.client import ManagerClient
+from climate_core.rpc import ManagerClient
 
 #: Key of the WSGI environment: the validated query parameters, set by the application.
 PARAMETERS = 'climate.parameters'

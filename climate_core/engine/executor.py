@@ -8,13 +8,17 @@ generation.
 Claims and finishes of events that come at the same time share a transaction: their leases are
 read, changed and notified of together, see :func:`climate_core.db.sql.deferred_writes`. The fence
 of each event stays its own. :mod:`climate_core.engine.event_pool` has the threads.
+
+A unit of the calendar is released when its reservation no longer holds it, and retained as long as
+the reservation uses it: also after its end, until its servers are deleted and it is cleaned.
 """
 
 import contextlib
 import dataclasses
 import datetime
 import enum
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from oslo_db import exception as db_exc
@@ -22,25 +26,28 @@ from oslo_log import log
 from sqlalchemy import orm
 
 from climate_core import context, test_hooks
+from climate_core.calendar.calendar import Calendar
+from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.concurrency import ItemResult
+from climate_core.db import calendar as db_calendar
 from climate_core.db import leases, sql, store
-from climate_core.db.engine import DATABASE_ERRORS, GroupWriter, Stale
+from climate_core.db.engine import GroupWriter, signal
 from climate_core.db.events import DueEvent
 from climate_core.db.sql import Clock
 from climate_core.delivery.metrics import Metrics
-from climate_core.engine.allocation_release import AllocationReleaser
 from climate_core.engine.claims import ClaimLost, Claims, EventClaim, find_claimed_event
 from climate_core.engine.fast_start import FastStarts, FinishedStart
-from climate_core.engine.plugin_calls import PluginCaller
+from climate_core.engine.plugin_calls import RESUMED_ERRORS, PluginCaller, is_ending
 from climate_core.lease import events, history, model, states, transitions
+from climate_core.plugins.base import CalendarBacked
 
 LOG = log.getLogger(__name__)
 
-#: Errors of the database after which an event is resumed when its claim expires.
-_DATABASE_ERRORS: tuple[type[Exception], ...] = (Stale, *DATABASE_ERRORS)
 #: Maximum number of events that are claimed, and of those that are finished, in one transaction:
 #: the rows of their leases are locked until the commit.
 MAX_GROUP_SIZE: Final = 16
+#: How long after the next poll a unit is retained that is still used.
+_RETAINED_AFTER_POLL: Final = datetime.timedelta(seconds=60)
 
 #: When the first new event is due after the work; True: not known; False: there is no new event.
 WorkResult = datetime.datetime | bool
@@ -103,7 +110,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
     """Do the steps of events.
 
     :param calls: calls the plugins
-    :param allocations: releases the allocations of reservations that have ended
+    :param calendar: allocates the units that ended reservations release
     :param fast_starts: finds starts that are completed by an early poll
     :param observer: records the outcomes of claims
     """
@@ -113,7 +120,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         clock: Clock,
         claims: Claims,
         calls: PluginCaller,
-        allocations: AllocationReleaser,
+        calendar: Calendar,
         fast_starts: FastStarts,
         observer: Metrics | None = None,
     ) -> None:
@@ -121,7 +128,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         self.clock = clock
         self.claims = claims
         self.calls = calls
-        self.allocations = allocations
+        self._calendar = calendar
         self.fast_starts = fast_starts
         self._observer = observer
 
@@ -165,7 +172,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         Another manager may start it immediately.
         """
         if job.claim is not None:
-            with contextlib.suppress(*_DATABASE_ERRORS):
+            with contextlib.suppress(*RESUMED_ERRORS):
                 self.claims.give_back(job.claim)
         self._end(job)
 
@@ -240,7 +247,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
             if isinstance(error, Exception) and not isinstance(error, db_exc.DBConnectionError):
                 # Its claim was rolled back with it. With a claim of its own it is retried when
                 # that expires, and not immediately.
-                with contextlib.suppress(*_DATABASE_ERRORS):
+                with contextlib.suppress(*RESUMED_ERRORS):
                     self._database.write(self.claims.claim, due)
             self._end(job, error=error)
             return
@@ -290,7 +297,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         """End the lease again, so that a resource that was started late claims nothing."""
         lease = self._database.read(leases.find, job.due.lease_id)
         if lease is not None:
-            self.allocations.end_superseded(lease)
+            self.calls.end_superseded(lease)
         self._end_superseded(job)
 
     def _end_superseded(self, job: EventJob) -> None:
@@ -333,7 +340,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         after = store.save(session, lease, change, now, _event_cause(due))
         left = next(event for event in after.events if event.id == due.id)
         next_poll = max(now, left.next_at or now)
-        self.allocations.update(session, lease, after, next_poll, now)
+        self._release_units(session, lease, after, next_poll, now)
         return after
 
     def _record_finish(
@@ -359,6 +366,86 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         self.fast_starts.keep(after, event)
         new = (e.next_at for e in after.events if e.next_at != job.previous_times.get(e.id))
         self._end(job, min(filter(None, new), default=False))
+
+    # Release what the lease no longer holds.
+
+    def _release_units(
+        self,
+        session: orm.Session,
+        before: model.Lease,
+        after: model.Lease,
+        next_poll: datetime.datetime,
+        now: datetime.datetime,
+    ) -> None:
+        """Release what reservations no longer hold; retain what they use until the next poll."""
+        held = {r.id for r in after.live}
+        freed = [r for r in before.live if r.id not in held]
+        preempted = _list_preempted(before, after)
+        if preempted or any(r.amounts for r in freed):
+            signal(session, leases.RESOURCES_FREED)
+        if all(r.unit_kind is None for r in before.live):
+            # The calendar allocates nothing to this lease.
+            return
+        calendar = self._calendar.transaction(session)
+        self._release(calendar, [*freed, *preempted], now)
+        if preempted:
+            # The allocations of a preempted lease are not part of its later ones.
+            db_calendar.mark_released(session, [r.id for r in preempted])
+        self._retain(calendar, after, next_poll)
+
+    def _release(
+        self,
+        calendar: CalendarTransaction,
+        freed: Iterable[model.Reservation],
+        now: datetime.datetime,
+    ) -> None:
+        """Release allocations, from when their units are cleaned."""
+        by_time: dict[datetime.timedelta, dict[str, Collection[int]]] = defaultdict(dict)
+        for reservation in freed:
+            if reservation.unit_kind is None:
+                continue
+            plugin = self.calls.plugins.get(reservation.resource_type)
+            cleaning: datetime.timedelta = datetime.timedelta(0)
+            used: Collection[int] = ()
+            if isinstance(plugin, CalendarBacked):
+                cleaning, used = plugin.cleaning(reservation), plugin.used_units(reservation)
+            by_time[cleaning][reservation.id] = used
+        for cleaning, of_reservations in by_time.items():
+            self._calendar.release(calendar, of_reservations, now, cleaning)
+
+    def _retain(
+        self, calendar: CalendarTransaction, lease: model.Lease, next_poll: datetime.datetime
+    ) -> None:
+        """Retain the units that ending reservations still use, until they are empty.
+
+        A unit is retained until some time after the next poll, so that few polls write.
+        """
+        late: dict[datetime.datetime, dict[str, Collection[int]]] = defaultdict(dict)
+        for reservation in lease.live:
+            plugin = self.calls.plugins.get(reservation.resource_type)
+            if not isinstance(plugin, CalendarBacked):
+                continue
+            if not (reservation.allocations and _is_leaving(lease, reservation)):
+                continue
+            used, cleaning = plugin.used_units(reservation), plugin.cleaning(reservation)
+            ends = (a.end for a in reservation.allocations if a.unit_id in used)
+            if any(end <= next_poll + cleaning for end in ends):
+                late[next_poll + cleaning + _RETAINED_AFTER_POLL][reservation.id] = used
+        for until, of_reservations in late.items():
+            self._calendar.extend(calendar, of_reservations, until)
+
+
+def _list_preempted(before: model.Lease, after: model.Lease) -> list[model.Reservation]:
+    """Return the reservations of a preempted lease that is queued again."""
+    if not before.is_being_preempted or after.status not in states.UNGRANTED:
+        return []
+    queued = {r.id for r in after.live if r.status == states.ReservationStatus.PENDING}
+    return [r for r in before.live if r.id in queued]
+
+
+def _is_leaving(lease: model.Lease, reservation: model.Reservation) -> bool:
+    preempted = lease.is_being_preempted and reservation.status == states.ReservationStatus.ACTIVE
+    return preempted or is_ending(lease, reservation)
 
 
 def _event_cause(due: DueEvent) -> history.Cause:

@@ -21,15 +21,21 @@ from climate_core.db.sql import Clock
 from climate_core.delivery.metrics import Metrics
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.claims import ClaimLost, EventClaim
-from climate_core.lease import events, model, transitions
+from climate_core.lease import events, model, states, transitions
 from climate_core.lease.events import preparation
-from climate_core.plugins.base import Done, PollAgain, ResourcePlugin, UserOfResources
+from climate_core.plugins.base import (
+    Done,
+    Lockable,
+    PollAgain,
+    ResourcePlugin,
+    UserOfResources,
+)
 from climate_core.threads import Backoff
 
 LOG = log.getLogger(__name__)
 
 #: Errors of the database after which an event is resumed when its claim expires.
-_DATABASE_ERRORS: tuple[type[Exception], ...] = (Stale, *DATABASE_ERRORS)
+RESUMED_ERRORS: tuple[type[Exception], ...] = (Stale, *DATABASE_ERRORS)
 #: Seconds until the retry of a resource whose service has all of its threads in use.
 _NO_THREAD_SECONDS = 1.0
 #: The expected failures of plugins and cloud calls. ``cloud.errors.Gone`` is not among them: only
@@ -114,6 +120,32 @@ class PluginCaller:
                 outcomes[reservation.id] = outcome
         return outcomes
 
+    def end_superseded(self, lease: model.Lease) -> None:
+        """Undo what was done after the end of reservations, after the claim of an event was lost.
+
+        A start that is superseded by the end of its lease may open a host after the end has closed
+        it, and a preempted server may be locked after the end has unlocked it. The lock of another
+        lease, which has the resource by now, is left. If a manager dies before this,
+        :mod:`climate_hosts.watch.repair` closes the one later, and
+        :mod:`climate_core.repair.reconciliation` unlocks the other.
+        """
+        kept = {r.key for r in lease.live if not is_ending(lease, r)}
+        for reservation in lease.reservations:
+            plugin = self.plugins.get(reservation.resource_type)
+            # A preempted lease has an ended reservation of it beside the queued one.
+            if plugin is None or reservation.key in kept:
+                continue
+            try:
+                if reservation.unit_kind is not None:
+                    plugin.end(lease, reservation)
+                elif lease.preemptible and isinstance(plugin, Lockable):
+                    plugin.unlock(reservation.resource_id, lease.id)
+            except EXPECTED_ERRORS as exc:
+                LOG.warning('%s is not ended again: %s', reservation.id, exc)
+            except Exception:
+                # An unexpected error of one plugin must not keep the others from their end.
+                LOG.exception('%s is not ended again', reservation.id)
+
     def _with_uses(
         self, claim: EventClaim, lease: model.Lease, reservation: model.Reservation
     ) -> model.Reservation:
@@ -189,7 +221,7 @@ class PluginCaller:
         except EXPECTED_ERRORS as exc:
             LOG.warning('Could not check whether lease %s preempts others: %s', lease.id, exc)
             return decide_retry(exc, event, lease, now, self._backoff)
-        except _DATABASE_ERRORS:
+        except RESUMED_ERRORS:
             raise
         except Exception:
             LOG.exception('Could not check whether lease %s preempts others', lease.id)
@@ -210,6 +242,12 @@ class PluginCaller:
         method = getattr(plugin, handler.plugin_method(lease, reservation))
         called: PollAgain | Done | None = method(lease, reservation)
         return called
+
+
+def is_ending(lease: model.Lease, reservation: model.Reservation) -> bool:
+    """Return whether the resource of a reservation is being ended, or was."""
+    ending = reservation.status == states.ReservationStatus.DELETING
+    return ending or lease.status in states.ENDING
 
 
 def order_by_rank(

@@ -299,7 +299,7 @@ def shuffle_equals(due: Iterable[events.DueEvent]) -> list[events.DueEvent]:
 
 
 class Managers(Protocol):
-    """All managers, as :class:`climate_core.rpc.client.ManagerClient` reaches them."""
+    """All managers, as :class:`climate_core.rpc.ManagerClient` reaches them."""
 
     def nudge(self, context: context.RequestContext) -> None:
         """Send a hint to every manager, including this one."""

@@ -430,16 +430,14 @@ def chosen_id(project_id: str | None, values: Mapping[str, Any]) -> str | None:
 
 
 def request_digests(
-    values: Mapping[str, Any], lease_id: str | None, keys: Sequence[str]
+    values: Mapping[str, Any], lease_id: str, keys: Sequence[str]
 ) -> Sequence[str]:
-    """Return the digests of a request with an Idempotency-Key; none for another request.
+    """Return the digests of a request with an Idempotency-Key.
 
     :param lease_id: the id that it chooses
     :param keys: the operator's keys, see :func:`climate_common.sealing.digests`
     :returns: the first is stored, all are compared
     """
-    if 'idempotency_key' not in values or lease_id is None:
-        return ()
     compared = {name: value for name, value in values.items() if name not in _NOT_COMPARED}
     text = json.dumps(compared, sort_keys=True, separators=(',', ':'))
     return sealing.digests(text, lease_id, keys)

@@ -21,6 +21,7 @@ from climate_common import words
 from climate_core import exceptions, policies
 from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.concurrency import ItemResult, deadline
+from climate_core.conf import secrets
 from climate_core.conf.delivery import webhook_rules
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
@@ -50,6 +51,7 @@ from climate_core.operations.server_preemption import PREEMPTS
 from climate_core.operations.services import HostEvacuation, Services
 from climate_core.plugins import provisioned_plugin
 from climate_core.plugins.base import Specified
+from climate_core.webhooks import DEFAULT_RULES
 
 #: Errors after which the lease may be committed. That includes rejections: an attempt that follows
 #: a lost connection counts what the attempt before it committed.
@@ -173,16 +175,16 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         conf, database = self.services.conf, self.services.database
         now = self.services.clock.now()
         chosen = request.chosen_id(context.project_id, values)
-        digests = request.request_digests(
-            values, chosen, provisioned_plugin.read_digest_keys(conf)
-        )
+        digests: Sequence[str] = ()
+        if chosen and 'idempotency_key' in values:
+            digests = request.request_digests(values, chosen, secrets.read_keys(conf))
         present = database.read(leases.find, chosen) if chosen else None
         if present is not None and digests:
             with errors.collected():
                 request.check_repeated_request(present, digests)
             return Draft(present, (), now, present)
         lease_request = request.read_lease_request(
-            values, now, self._rules(), errors, new=present is None
+            values, now, self._read_rules(values), errors, new=present is None
         )
         if present is not None:
             with errors.collected():
@@ -251,11 +253,12 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         after = resources.add_reservations(lease, new, now).lease
         return Draft(after, items, now, lease, found, generation=generation)
 
-    def _rules(self) -> request.RequestRules:
-        manager, queue = self.services.conf.manager, self.services.conf.queue
+    def _read_rules(self, values: Mapping[str, Any]) -> request.RequestRules:
+        conf = self.services.conf
+        manager, queue = conf.manager, conf.queue
         return request.RequestRules(
             manager.minutes_before_end_lease,
-            webhook_rules(self.services.conf),
+            webhook_rules(conf) if values.get('webhook') is not None else DEFAULT_RULES,
             manager.late_start_seconds,
             queue.max_retries,
             queue.best_effort_timeout,

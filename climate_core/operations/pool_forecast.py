@@ -27,7 +27,7 @@ from climate_core.lease.model import Lease, Reservation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import Services
-from climate_core.plugins import pool_capacity, server_end
+from climate_core.plugins import pool_capacity
 from climate_core.plugins.forecast import (
     MAX_SEARCH_STEPS,
     Forecast,
@@ -126,7 +126,7 @@ def read_releases(database: Database, resource_type: str, pool: PoolCapacity) ->
         )
         for end in database.read(forecast_reads.read_ends, resource_type)
         if end.resource_id in places
-        if end.given_up_at is not None or end.on_end in server_end.FREEING_END_ACTIONS
+        if end.given_up_at is not None or end.on_end in resource_types.FREEING_END_ACTIONS
     ]
 
 

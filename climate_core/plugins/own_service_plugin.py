@@ -162,13 +162,16 @@ _FIRST_POLL_OPTION = 'first_poll_seconds'
 
 
 def on_end_option(
-    choices: Sequence[tuple[str, str]], resource: str, never_woken: str | None = None
+    choices: Mapping[str, str], resource: str, never_woken: str | None = None
 ) -> cfg.StrOpt:
-    """Return the option of the default end action of a reservation."""
+    """Return the option of the default end action of a reservation.
+
+    :param choices: the end actions with their explanation
+    """
     return cfg.StrOpt(
         'on_end',
         default='delete',
-        choices=choices,
+        choices=list(choices.items()),
         help=f'What happens to a {resource} at the end of its lease, unless the reservation sets '
         f'it.{f" {never_woken} is always deleted." if never_woken else ""}',
     )
@@ -204,11 +207,11 @@ def lead_option(purpose: str) -> cfg.IntOpt:
     )
 
 
-def end_action_schema(choices: Sequence[tuple[str, str]]) -> dict[str, Any]:
+def end_action_schema(choices: Iterable[str]) -> dict[str, Any]:
     """Return the properties of a reservation of a resource with these end actions."""
     return {
         'resource_id': {'type': 'string', 'format': 'uuid'},
-        'on_end': {'type': 'string', 'enum': [name for name, _ in choices]},
+        'on_end': {'type': 'string', 'enum': list(choices)},
     }
 
 

@@ -238,15 +238,9 @@ def compute_digests(
     :raises climate_core.exceptions.BadRequest: it is too long or too deep, naming the field
     """
     try:
-        return sealing.digests(limits.encode(spec), lease_id, read_digest_keys(conf))
+        return sealing.digests(limits.encode(spec), lease_id, secrets.read_keys(conf))
     except (TypeError, ValueError) as exc:
         raise exceptions.BadRequest(f'It cannot be stored: {exc}.', field=field) from exc
-
-
-def read_digest_keys(conf: 'cfg.ConfigOpts') -> Sequence[str]:
-    """Return the keys of the operator for digests: those that seal secrets."""
-    secrets.register_keys(conf)
-    return secrets.read_keys(conf)
 
 
 #: The intention that is stored before a lost resource is deleted and recreated.

@@ -67,7 +67,7 @@ class ServerPlugin(
     description = 'A server that waits in the state RESERVED and starts with its lease.'
     options = (
         own_service_plugin.on_end_option(
-            server_end.END_ACTIONS, 'server', 'A server that never started'
+            resource_types.ON_END[resource_types.SERVER], 'server', 'A server that never started'
         ),
         own_service_plugin.first_poll_option('Nova', 'nova_notifications'),
         cfg.StrOpt(
@@ -85,7 +85,7 @@ class ServerPlugin(
     )
     schema = {
         **server_spec.SCHEMA,
-        **own_service_plugin.end_action_schema(server_end.END_ACTIONS),
+        **own_service_plugin.end_action_schema(resource_types.ON_END[resource_types.SERVER]),
         **own_service_plugin.STACK_ID_SCHEMA,
         **provisioned_plugin.amounts_schema(*resource_types.SERVER_UNITS),
     }

@@ -48,17 +48,6 @@ _IMAGE_DEACTIVATED = (
     'An administrator deactivated the image {0} of the server, which is not deleted before that '
     'can be used: reactivate the image, or delete it so that another image is created.'
 )
-#: The end actions with their explanation.
-END_ACTIONS = [
-    ('delete', 'Delete it.'),
-    ('stop', 'Shut the guest down; the host keeps the capacity.'),
-    ('shelve', 'Store it as an image, and release the host.'),
-    ('suspend', 'Freeze the guest; the host keeps the capacity.'),
-    ('create_image', 'Create an image of it, then delete it.'),
-    ('nothing', 'Leave it as it is.'),
-]
-#: The end actions that release the capacity of a server on its host.
-FREEING_END_ACTIONS: Final = frozenset({'delete', 'shelve', 'create_image'})
 
 Server = Mapping[str, Any]
 

@@ -62,7 +62,7 @@ class StackPlugin(own_service_plugin.CreatedForLeasePlugin):
     rank_at_end = 100
     options = (
         own_service_plugin.on_end_option(
-            stack_end.END_ACTIONS, 'stack', 'A stack that was never started'
+            resource_types.ON_END[resource_types.STACK], 'stack', 'A stack that was never started'
         ),
         own_service_plugin.first_poll_option('Heat', 'heat_notifications'),
         cfg.StrOpt(
@@ -77,7 +77,7 @@ class StackPlugin(own_service_plugin.CreatedForLeasePlugin):
         *stack_end.RECOVERY_OPTIONS,
     )
     schema = {
-        **own_service_plugin.end_action_schema(stack_end.END_ACTIONS),
+        **own_service_plugin.end_action_schema(resource_types.ON_END[resource_types.STACK]),
         **stack_templates.STACK_SCHEMA,
     }
     required: ClassVar[Sequence[str]] = ()

@@ -33,16 +33,6 @@ if TYPE_CHECKING:
 
 LOG = log.getLogger(__name__)
 
-#: The end actions with their explanation.
-END_ACTIONS = [
-    ('delete', 'Delete it.'),
-    ('suspend', 'Suspend it; hosts and backends keep the capacity.'),
-    (
-        'snapshot',
-        'Create a snapshot of it, then suspend it: Heat deletes snapshots with the stack.',
-    ),
-    ('nothing', 'Leave it as it is.'),
-]
 #: Statuses in which Heat may be about to take the lease out of a stack.
 _UPDATING = frozenset({'UPDATE_IN_PROGRESS', 'ROLLBACK_IN_PROGRESS'})
 

@@ -142,7 +142,9 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     description = 'A volume that waits in the status lease-reserved and is created with its lease.'
     options = (
         own_service_plugin.on_end_option(
-            volume_end.END_ACTIONS, 'volume', 'A volume whose lease never started'
+            resource_types.ON_END[resource_types.VOLUME],
+            'volume',
+            'A volume whose lease never started',
         ),
         own_service_plugin.first_poll_option('Cinder', 'cinder_notifications'),
         cfg.StrOpt(
@@ -158,7 +160,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     )
     schema = {
         **SPEC_SCHEMA,
-        **own_service_plugin.end_action_schema(volume_end.END_ACTIONS),
+        **own_service_plugin.end_action_schema(resource_types.ON_END[resource_types.VOLUME]),
         **own_service_plugin.STACK_ID_SCHEMA,
         **provisioned_plugin.amounts_schema(*resource_types.VOLUME_UNITS),
     }

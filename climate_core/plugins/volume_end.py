@@ -28,14 +28,6 @@ CREATING = frozenset({'creating', 'downloading'})
 BROKEN = ('error', 'error_restoring')
 #: Seconds after which Nova means it when it says that it does not know an attachment.
 _SETTLED_SECONDS = 10.0
-#: The end actions with their explanation.
-END_ACTIONS = [
-    ('delete', 'Delete it.'),
-    ('backup', 'Create a backup of it, then delete it.'),
-    ('snapshot', 'Detach it, create a snapshot of it, keep both.'),
-    ('detach', 'Detach it and keep it.'),
-    ('nothing', 'Leave it as it is.'),
-]
 
 Volume = Mapping[str, Any]
 

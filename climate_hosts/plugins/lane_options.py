@@ -6,11 +6,10 @@ from typing import Any, Final
 
 from oslo_config import cfg
 
-from climate_common import lanes, limits
+from climate_common import lanes, limits, resource_types
 from climate_core.calendar.model import Order
 from climate_core.plugins import filters, server_recovery
 from climate_core.plugins.calendar_plugin import CLEANING_OPTION
-from climate_hosts.plugins import server_drain
 
 #: The metadata by which servers of open matching show the end of their lease.
 MARK: Final = 'climate_lease'
@@ -79,7 +78,7 @@ SCHEMA: Final[Mapping[str, Any]] = {
     },
     'on_end': {
         'type': 'string',
-        'enum': ['delete', server_drain.MIGRATE],
+        'enum': list(resource_types.ON_END[resource_types.HOST]),
         'description': 'What happens at the end to the servers that are left: they must leave '
         'the hosts, which are allocated to other leases. migrate: they are moved to hosts of no '
         'pool, as ordinary servers.',

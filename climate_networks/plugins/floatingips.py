@@ -343,12 +343,6 @@ def _created_ids(reservation: 'Reservation') -> dict[str, str]:
     return dict((reservation.progress or {}).get(_MADE, {}))
 
 
-_CHOICES = [
-    ('delete', 'Delete it, also while it is associated or has port forwardings.'),
-    ('nothing', 'Leave it as it is.'),
-]
-
-
 class _FloatingIpCalls:
     """The calls to Neutron, see :class:`climate_core.plugins.own_service_plugin.ResourceCalls`."""
 
@@ -366,9 +360,15 @@ class HeldFloatingIpPlugin(own_service_plugin.OwnServicePlugin):
     title = 'Floating IP of its owner'
     service = 'neutron'
     description = 'A floating IP that you have, which is deleted at the end of its lease.'
-    options = (own_service_plugin.on_end_option(_CHOICES, 'floating IP of its owner'),)
+    options = (
+        own_service_plugin.on_end_option(
+            resource_types.ON_END[resource_types.HELD_FLOATING_IP], 'floating IP of its owner'
+        ),
+    )
     schema: ClassVar[Mapping[str, Any]] = {
-        **own_service_plugin.end_action_schema(_CHOICES),
+        **own_service_plugin.end_action_schema(
+            resource_types.ON_END[resource_types.HELD_FLOATING_IP]
+        ),
         **own_service_plugin.STACK_ID_SCHEMA,
     }
     # Servers and stacks use addresses: addresses are created before them, and deleted after them.

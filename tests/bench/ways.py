@@ -34,7 +34,7 @@ from tests.support.fakes.remote import Remote
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
 #: What the service consists of; the extensions and the client run elsewhere.
 _SERVICE = ('climate_common/', 'climate_core/', 'climate_hosts/', 'climate_networks/')
-_SERVED = ('climate_core/api/', 'climate_core/rpc/')
+_SERVED = ('climate_core/api/', 'climate_core/rpc.py')
 _STARTED = ('climate_core/engine/',)
 
 #: Beside the configuration of the bench: hosts may be added at once.

@@ -16,7 +16,7 @@ from climate_core.db import feeds as db_feeds
 from climate_core.db import leases, tables
 from climate_core.db.engine import Database
 from climate_core.lease import model
-from climate_core.rpc.client import ManagerClient
+from climate_core.rpc import ManagerClient
 from climate_core.service import ManagerService
 from climate_hosts import policies
 from climate_hosts.operations.hosts import HostOperations
@@ -260,7 +260,7 @@ def test_request_stops_when_its_caller_has_given_up(
 ) -> None:
     manager, names = run(seconds=1), [f't{number}' for number in range(100)]
     # The message has waited for a thread before, so that the deadline is over when the call is.
-    monkeypatch.setattr('climate_core.rpc.server.received_at', lambda: time.monotonic() - 0.5)
+    monkeypatch.setattr('climate_core.rpc.received_at', lambda: time.monotonic() - 0.5)
     seen: list[str] = []
     free, stopped = threading.Event(), threading.Event()
     reserve = things.reserve
@@ -294,7 +294,7 @@ def test_request_that_has_waited_too_long_for_a_thread_does_not_start(
 ) -> None:
     manager = run()
     received = time.monotonic() - PATIENCE
-    monkeypatch.setattr('climate_core.rpc.server.received_at', lambda: received)
+    monkeypatch.setattr('climate_core.rpc.received_at', lambda: received)
     with pytest.raises(exceptions.ServiceUnavailable, match='longer than its caller waits'):
         manager.client.create_lease(user(), manager.values('a'))
     assert not things.state

@@ -23,7 +23,6 @@ from climate_core.db.sql import Clock
 from climate_core.db.trusts import TrustScope
 from climate_core.delivery import publisher
 from climate_core.delivery.metrics import Metrics
-from climate_core.engine.allocation_release import AllocationReleaser
 from climate_core.engine.bulkhead import ServiceBulkhead
 from climate_core.engine.claims import Claims
 from climate_core.engine.fast_start import FastStarts
@@ -215,7 +214,7 @@ class World:
             self.clock,
             claims or self.claims,
             calls,
-            AllocationReleaser(self.calendar, self.plugins),
+            self.calendar,
             FastStarts(self.database, self.clock, self.plugins, bulkhead),
             observer,
         )

@@ -27,7 +27,7 @@ from climate_core import (  # noqa: E402
 )
 from climate_core.db import migration  # noqa: E402
 from climate_core.plugins import base  # noqa: E402
-from climate_core.rpc.client import TOPIC, ManagerClient  # noqa: E402
+from climate_core.rpc import TOPIC, ManagerClient  # noqa: E402
 
 _lock = threading.Lock()
 

@@ -32,7 +32,7 @@ from climate_core.db.engine import Database
 from climate_core.plugins import loading
 from climate_core.plugins.base import LeaseManaged, ResourcePlugin
 from climate_core.repair import operator_repair, reconciliation
-from climate_core.rpc.client import TOPIC, open_transport
+from climate_core.rpc import TOPIC, open_transport
 
 LOG = log.getLogger(__name__)
 

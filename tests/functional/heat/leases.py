@@ -17,14 +17,13 @@ import webob.dec
 from oslo_messaging import ExpectedException
 from wsgi_intercept import interceptor
 
-from climate_core import exceptions
+from climate_core import exceptions, rpc
 from climate_core.api import app
 from climate_core.calendar.model import Demand
 from climate_core.db import tables
 from climate_core.lease import states
 from climate_core.plugins import base
 from climate_core.plugins.base import CalendarBacked, Preemptible, Prepared
-from climate_core.rpc import server
 from climate_hosts.db import hosts
 from climate_hosts.nodes import Node
 from climateclient.extension import hints as parsing
@@ -188,7 +187,7 @@ class Manager:
     def __init__(self, operations):
         wakeups = types.SimpleNamespace(wake_all=lambda: None)
         self._endpoints = [
-            server.Endpoint(each, wakeups) for each in (operations, operations.creator)
+            rpc.Endpoint(each, wakeups) for each in (operations, operations.creator)
         ]
 
     def __getattr__(self, method):

@@ -260,7 +260,7 @@ def test_services_are_not_called_by_the_thread_that_writes(
         pool.asked.release()
         assert pool.answer.wait(PATIENCE)
 
-    monkeypatch.setattr(pool.world.executor.allocations, 'end_superseded', end_superseded)
+    monkeypatch.setattr(pool.world.executor.calls, 'end_superseded', end_superseded)
     lost, other = pool.lease('a'), pool.lease('b')
 
     def supersede() -> None:

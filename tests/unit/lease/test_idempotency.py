@@ -46,10 +46,6 @@ def test_digest_is_equal_for_equal_requests(values, equal) -> None:
     assert (digests[0] == digests[1]) is equal
 
 
-def test_request_without_key_has_no_digest() -> None:
-    assert request.request_digests({'name': 'lease1'}, 'id', ['key']) == ()
-
-
 @pytest.mark.parametrize(
     ('fields', 'refused'),
     [

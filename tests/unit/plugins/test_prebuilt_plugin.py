@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.cloud import services
 from climate_core.plugins import own_service_plugin, server_end, volume_end
@@ -54,11 +55,14 @@ def test_a_token_that_has_expired(place):
 
 
 @pytest.mark.parametrize(
-    ('end_steps', 'without', 'of_hosts'),
-    [(server_end, {'delete', 'nothing'}, {'migrate'}), (volume_end, {'nothing'}, set())],
+    ('resource_type', 'end_steps', 'without', 'of_hosts'),
+    [
+        (resource_types.SERVER, server_end, {'delete', 'nothing'}, {'migrate'}),
+        (resource_types.VOLUME, volume_end, {'nothing'}, set()),
+    ],
 )
-def test_each_end_action_has_its_steps(end_steps, without, of_hosts):
-    choices = {name for name, _ in end_steps.END_ACTIONS}
+def test_each_end_action_has_its_steps(resource_type, end_steps, without, of_hosts):
+    choices = resource_types.ON_END[resource_type].keys()
     assert set(end_steps.STEPS) == choices - without | of_hosts
 
 

@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.plugins import volume_end
 from climate_core.plugins.base import PollAgain
@@ -70,7 +71,7 @@ def test_the_data_of_a_broken_volume_is_not_thrown_away(volumes, on_end, before)
 
 
 @pytest.mark.parametrize('before', ['error', 'error_restoring'])
-@pytest.mark.parametrize('on_end', [name for name, _ in volume_end.END_ACTIONS])
+@pytest.mark.parametrize('on_end', resource_types.ON_END[resource_types.VOLUME])
 def test_a_broken_volume_that_was_never_there_is_deleted(volumes, on_end, before):
     case = reserved(volumes, on_end=on_end)
     change(case, status=before)
@@ -88,7 +89,7 @@ def test_a_broken_member_that_was_noted_as_awake_was_there(volumes):
     assert asked(case) == []
 
 
-@pytest.mark.parametrize('on_end', [name for name, _ in volume_end.END_ACTIONS])
+@pytest.mark.parametrize('on_end', resource_types.ON_END[resource_types.VOLUME])
 def test_one_that_was_never_there_and_could_not_be_deleted(volumes, on_end):
     """Nobody wants to keep what is left of it."""
     case = reserved(volumes, on_end=on_end)

@@ -6,14 +6,15 @@ from collections.abc import Callable
 import pytest
 import requests
 
+from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.cloud import services
-from climate_core.plugins import base, volume_end
+from climate_core.plugins import base
 from tests.conformance.world import reserved, settle
 from tests.support.fakes import cinder, nova
 from tests.unit.plugins.cases import attached, shelved, woken
 
-ON_END = [name for name, _ in volume_end.END_ACTIONS]
+ON_END = list(resource_types.ON_END[resource_types.VOLUME])
 #: Where the volume is when its end begins.
 PLACES: dict[str, Callable] = {
     'free': woken,

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from climate_core.db import sql
-from climate_core.engine.allocation_release import AllocationReleaser
+from climate_core.engine.plugin_calls import PluginCaller
 from climate_core.lease.events import preemption
 from climate_core.repair import reconciliation
 from tests.support.fakes import leases, nova
@@ -28,8 +28,8 @@ def test_lease_that_is_over_undoes_its_own_lock_alone(world, database, is_its_ow
     server = lock(world, over.id if is_its_own else 'other')
     had = leases.make(database, [server], world.trust()).reservations
     freed = (dataclasses.replace(had[0], status='deleted', lease_id=over.id),)
-    keeper = AllocationReleaser(None, {SERVER: world.plugin()})
-    keeper.end_superseded(dataclasses.replace(over, reservations=freed))
+    caller = PluginCaller(None, {SERVER: world.plugin()}, None, None, None)
+    caller.end_superseded(dataclasses.replace(over, reservations=freed))
     assert world.effects(server) == (['unlock'] if is_its_own else [])
 
 

@@ -8,7 +8,7 @@ import oslo_messaging as messaging
 import pytest
 
 from climate_core import exceptions
-from climate_core.rpc.client import ManagerClient
+from climate_core.rpc import ManagerClient
 from tests.support.world import configure, user
 
 TIMEOUT = messaging.MessagingTimeout()

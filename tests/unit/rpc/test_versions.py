@@ -6,21 +6,19 @@ from typing import Any
 import oslo_messaging as messaging
 import pytest
 
-from climate_core import exceptions
+from climate_core import exceptions, rpc
 from climate_core.operations.create import LeaseCreator
 from climate_core.operations.feeds import FeedOperations
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.remote import list_remote
-from climate_core.rpc import client as rpc_client
-from climate_core.rpc import server
-from climate_core.rpc.client import ManagerClient
+from climate_core.rpc import ManagerClient
 from tests.support.world import configure, user
 
 
 class _LaterClient(ManagerClient):
     """A client of a later release, whose version 1.1 adds an operation."""
 
-    start_lease = rpc_client._rpc_method(LeaseOperations.start_lease, '1.1')
+    start_lease = rpc._rpc_method(LeaseOperations.start_lease, '1.1')
 
 
 def _client(monkeypatch: pytest.MonkeyPatch, cap: str | None, answer: object = None) -> Any:
@@ -81,4 +79,4 @@ def test_the_manager_has_every_method() -> None:
         for name, *_ in list_remote(operations)
     }
     assert called == served | {'nudge'}
-    assert server.Endpoint.target.version == rpc_client.VERSION
+    assert rpc.Endpoint.target.version == rpc.VERSION

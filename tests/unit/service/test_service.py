@@ -20,7 +20,7 @@ from climate_core.db import leases, outbox, tables, trusts
 from climate_core.db.engine import Database
 from climate_core.db.trusts import TrustScope
 from climate_core.engine import start_preparation
-from climate_core.rpc.client import ManagerClient
+from climate_core.rpc import ManagerClient
 from climate_core.service import ManagerService
 from tests.support.created import get_id
 from tests.support.fakes import receiver

@@ -16,7 +16,7 @@ from tests.support.fakes.share_plugin import calls
 if TYPE_CHECKING:
     from climate_core.context import RequestContext
 
-_END_ACTIONS = [('delete', 'Delete it.'), ('nothing', 'Leave it as it is.')]
+_END_ACTIONS = {'delete': 'Delete it.', 'nothing': 'Leave it as it is.'}
 
 
 class SharePackage(ReservationPackage):
