@@ -8,6 +8,7 @@ something when ``[manager] plugins`` names them.
 
 import abc
 import dataclasses
+import datetime
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
@@ -120,6 +121,21 @@ class ReservationPackage:
         Their import adds all tables of the package to the metadata of the database.
         """
         return ()
+
+    def read_timeline(
+        self,
+        session: Any,  # noqa: ARG002
+        since: datetime.datetime,  # noqa: ARG002
+        until: datetime.datetime,  # noqa: ARG002
+        marker: int,  # noqa: ARG002
+        limit: int,  # noqa: ARG002
+    ) -> tuple[Sequence[dict[str, Any]], bool]:
+        """Read a page of hosts with their allocations in a period, and whether there are more.
+
+        :param marker: the id of the last host of the previous page
+        :returns: hosts as the API shows them in the calendar
+        """
+        return (), False
 
     def list_unit_calls(self) -> Iterable[Any]:
         """Return the ``UnitCalls`` of the API about each type of registered units."""

@@ -15,14 +15,13 @@ from typing import Any, Final, Self
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.lease.model import HOST_KIND
 from climate_core.plugins import filters
 from climate_core.plugins.filters import NODE_FACTS
 from climate_hosts.nodes import Node
 from climate_hosts.power.states import AWAKE, PowerState
 
 #: The kind of the units of hosts.
-KIND: Final = HOST_KIND
+KIND: Final = 'host'
 DEFAULT_POOL: Final = 'default'
 #: The reason of a shared host that an operator has disabled without a reason.
 DISABLED: Final = 'The host is disabled.'

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reservation package of physical hosts, and of shares of them."""
 
+import datetime
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -8,10 +9,12 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from climate_common import resource_types
-from climate_core.lease.model import HOST_KIND
 from climate_core.packages import ManagerParts, PoolCheck, ReservationPackage
+from climate_hosts import hosts
 
 if TYPE_CHECKING:
+    from sqlalchemy import orm
+
     from climate_core.api.registered_units import UnitCalls
     from climate_core.api.request import Table
     from climate_core.cloud import Cloud
@@ -30,7 +33,7 @@ class HostPackage(ReservationPackage):
     """Declare ``physical:host`` and ``flavor:instance``."""
 
     name = 'hosts'
-    unit_kinds = (HOST_KIND,)
+    unit_kinds = (hosts.KIND,)
     best_effort_types = (resource_types.HOST,)
 
     def list_options(self) -> Iterable[tuple[str, Sequence[cfg.Opt]]]:
@@ -126,6 +129,18 @@ class HostPackage(ReservationPackage):
         from climate_hosts.db import hosts
 
         return (hosts.HOSTS,)
+
+    def read_timeline(
+        self,
+        session: 'orm.Session',
+        since: datetime.datetime,
+        until: datetime.datetime,
+        marker: int,
+        limit: int,
+    ) -> tuple[Sequence[dict[str, Any]], bool]:
+        from climate_hosts.api import hosts
+
+        return hosts.read_timeline(session, since, until, marker, limit)
 
     def list_unit_calls(self) -> Iterable['UnitCalls[Any]']:
         from climate_hosts.api import hosts

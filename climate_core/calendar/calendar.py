@@ -21,17 +21,19 @@ from sqlalchemy import orm
 
 from climate_common.dates import delta_to_microseconds, from_microseconds, to_microseconds
 from climate_core import exceptions
-from climate_core.calendar import model, windows
+from climate_core.calendar import windows
 from climate_core.calendar.explain import Rejection
+from climate_core.calendar.index import Index
 from climate_core.calendar.model import Demand, QueuedRequest, RetainedAllocation, Window
+from climate_core.calendar.preemption import choose_preempted
 from climate_core.calendar.search import (
     InsufficientCapacity,
     JointSearch,
     Search,
-    choose_preempted,
     searches_for,
 )
-from climate_core.calendar.transaction import CalendarTransaction, Index
+from climate_core.calendar.transaction import CalendarTransaction
+from climate_core.calendar.unit_timeline import Overcommit, find_overcommits
 from climate_core.concurrency import SearchBudget
 from climate_core.db import calendar
 from climate_core.db.engine import DATABASE_ERRORS, Database, Stale, TransactionRejected
@@ -303,7 +305,7 @@ class Calendar:
         closed = {unit.id for unit in units if not unit.available and demand.matches(unit)}
         return (demand.min_pieces - missing.count if missing else 0), closed
 
-    def find_overcommits(self, kind: str) -> list[model.Overcommit]:
+    def find_overcommits(self, kind: str) -> list[Overcommit]:
         """Find the allocations of units that became too small for them; see :meth:`refresh`.
 
         No statement if no such unit is known.
@@ -319,7 +321,7 @@ class Calendar:
             overcommit
             for unit_id in unit_ids
             if unit_id in timelines
-            for overcommit in model.find_overcommits(
+            for overcommit in find_overcommits(
                 timelines[unit_id].unit,
                 [row for row in rows if row.unit_id == unit_id],
                 to_microseconds(now),

@@ -10,13 +10,14 @@ from climate_common import dates, words
 from climate_common.dates import delta_to_microseconds, format_microseconds, from_microseconds
 from climate_core import exceptions
 from climate_core.calendar import windows
-from climate_core.calendar.model import Demand, Shortage, Timeline, Unit
+from climate_core.calendar.model import Demand, Shortage, Unit
 from climate_core.calendar.search import (
     InsufficientCapacity,
     JointSearch,
     Search,
     Timelines,
 )
+from climate_core.calendar.unit_timeline import Timeline
 from climate_core.concurrency import SearchBudget
 
 #: How far ahead, in microseconds, a time with sufficient capacity is searched.

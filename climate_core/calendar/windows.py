@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 
 from climate_common.dates import FOREVER, delta_to_microseconds
-from climate_core.calendar.model import QueuedRequest, Timeline
+from climate_core.calendar.model import QueuedRequest
 from climate_core.calendar.search import (
     InsufficientCapacity,
     JointSearch,
@@ -26,6 +26,7 @@ from climate_core.calendar.search import (
     change_timelines,
     searches_for,
 )
+from climate_core.calendar.unit_timeline import Timeline
 from climate_core.concurrency import SearchBudget
 from climate_core.lease.model import Allocation
 

@@ -28,7 +28,7 @@ from climate_core.cloud.connections import Cloud
 from climate_core.cloud.services import Service
 from climate_core.concurrency import RecentCache
 from climate_core.conf import cloud as cloud_conf
-from climate_core.lease import limits
+from climate_core.db.project_limits import NAMES, UNLIMITED
 
 LOG = log.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Limits:
             registered: dict[str, int] = dict(enforcer.get_registered_limits(None))
             registered |= dict(enforcer.get_project_limits(project_id, None))
         project_limits = self._options() | {
-            name: int(registered[name]) for name in limits.NAMES if name in registered
+            name: int(registered[name]) for name in NAMES if name in registered
         }
         self._recent.put(project_id, project_limits)
         return project_limits
@@ -94,11 +94,11 @@ class Limits:
         return self._recent.find(project_id) or self.read_limits(project_id)
 
     def _options(self) -> dict[str, int]:
-        return {name: self._conf.limits[name] for name in limits.NAMES}
+        return {name: self._conf.limits[name] for name in NAMES}
 
     def _configured(self) -> dict[str, int] | None:
         options = self._options()
-        return options if set(options.values()) != {limits.UNLIMITED} else None
+        return options if set(options.values()) != {UNLIMITED} else None
 
     def _has_registered(self) -> bool:
         """Return whether oslo.limit has limits for Climate.
@@ -124,7 +124,7 @@ class Limits:
             return False
         except exceptions.Transient as exc:
             raise _unavailable(exc) from exc
-        return any(row.get('resource_name') in limits.NAMES for row in rows)
+        return any(row.get('resource_name') in NAMES for row in rows)
 
     def _create_enforcer(self) -> Any:
         # The library registers options on the global configuration when it is imported.

@@ -96,7 +96,7 @@ def describe_error(exc: Exception) -> str:
     return f'{kind}: {line}'
 
 
-class TransactionRejected(Exception):
+class TransactionRejected(Exception, abc.ABC):
     """A transaction is rejected; its slow explanation is computed after the rollback.
 
     :ivar about: the id of the reservation because of which it is rejected, if it is one
@@ -106,9 +106,9 @@ class TransactionRejected(Exception):
         super().__init__(about)
         self.about = about
 
+    @abc.abstractmethod
     def explain(self) -> Exception:
         """Return the exception for the caller of :meth:`Database.write`; without a session."""
-        raise NotImplementedError
 
 
 #: Retries a function after a deadlock, a lost connection or a concurrent change. It must open its

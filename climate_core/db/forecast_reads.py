@@ -12,7 +12,8 @@ from sqlalchemy import orm
 
 from climate_common.resource_types import SERVER, STACK
 from climate_core.db import calendar, events, sql, tables
-from climate_core.db.leases import SHORT_PARAMS, is_held
+from climate_core.db.held_resources import is_held
+from climate_core.db.leases import SHORT_PARAMS
 from climate_core.db.tables import LEASES, RESERVATIONS
 from climate_core.lease import model, states
 from climate_core.lease.model import (

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read leases, their reservations and allocations, and the queue. Pages are in ``listing``.
+"""Read leases, their reservations and allocations, and the queue.
 
-Also find the reservations whose resources are claimed, for the reconciliation.
+Pages are in ``listing``, and what reservations hold in ``held_resources``.
 """
 
 import dataclasses
@@ -15,19 +15,15 @@ import sqlalchemy as sa
 from sqlalchemy import orm
 
 from climate_core import exceptions, packages
-from climate_core.db import events, secrets, sql, tables
+from climate_core.db import secrets, sql, tables
 from climate_core.db.calendar import is_released
 from climate_core.db.tables import ALLOCATIONS, EVENTS, LEASES, RESERVATIONS
 from climate_core.lease import states
 from climate_core.lease.model import (
-    HOST_KIND,
-    PREEMPT,
-    REPORTED,
     AllocatedUnit,
     Event,
     Lease,
     Reservation,
-    ResourceKey,
     queue_order,
 )
 from climate_core.lease.views import LeaseSummary
@@ -52,8 +48,6 @@ SHORT_PARAMS: Final[sa.ColumnElement[Any]] = sa.func.coalesce(
 SHORT_RESERVATION_COLUMNS: Final = tuple(
     SHORT_PARAMS if each is RESERVATIONS.c.params else each for each in RESERVATION_COLUMNS
 )
-#: Bytes of params after which a page ends. One reservation may have 1 MB.
-MAX_PAGE_BYTES: Final = 32 * 1024 * 1024
 #: Bytes that a reservation costs beside its params.
 _ROW_BYTES: Final = 512
 #: About how many bytes the rows of a query have with these columns.
@@ -81,111 +75,11 @@ def count_reservations(
     return found
 
 
-def is_held(resource_type: str) -> sa.ColumnElement[bool]:
-    """Return the condition for reservations of a type that hold their resource."""
-    return sa.and_(RESERVATIONS.c.resource_type == resource_type, RESERVATIONS.c.hold == 1)
-
-
-def find_holding_reservations(
-    session: orm.Session, resource_type: str, resource_ids: Collection[str]
-) -> list[Reservation]:
-    """Read the reservations that hold resources."""
-    query = sa.select(*RESERVATION_COLUMNS).where(
-        is_held(resource_type), RESERVATIONS.c.resource_id.in_(resource_ids)
-    )
-    return [build_reservation(session, row) for row in session.execute(query)]
-
-
-def read_held_page(
-    session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
-) -> list[Reservation]:
-    """Read a page of the reservations of a type that hold their resource, by id.
-
-    A page may end before its limit at :data:`MAX_PAGE_BYTES`.
-    """
-    return _read_page(session, is_held(resource_type), after, limit)
-
-
-def read_reported_page(
-    session: orm.Session, resource_type: str, after: str = '', limit: int = 1000
-) -> list[Reservation]:
-    """Read such a page of reservations with amounts that were reported and not verified yet."""
-    params = sa.type_coerce(RESERVATIONS.c.params, sa.Text)
-    is_reported = params.contains(f'"{REPORTED}"', autoescape=True)
-    return _read_page(session, sa.and_(is_held(resource_type), is_reported), after, limit)
-
-
-def _read_page(
-    session: orm.Session, where: sa.ColumnElement[bool], after: str, limit: int
-) -> list[Reservation]:
-    page = sa.select(RESERVATIONS).where(where, RESERVATIONS.c.id > after)
-    in_order = page.order_by(RESERVATIONS.c.id)
-    size = sql.byte_length(RESERVATIONS.c.params)
-    ids, _ = sql.read_page_ids(session, RESERVATIONS, in_order.limit(limit), size, MAX_PAGE_BYTES)
-    found = in_order.with_only_columns(*RESERVATION_COLUMNS).where(RESERVATIONS.c.id.in_(ids))
-    return [build_reservation(session, row) for row in session.execute(found)] if ids else []
-
-
-def filter_holding(session: orm.Session, ids: Collection[str]) -> set[str]:
-    """Return which of some reservations hold their resource."""
-    query = sa.select(RESERVATIONS.c.id).where(
-        RESERVATIONS.c.id.in_(ids), RESERVATIONS.c.hold == 1
-    )
-    return set(session.scalars(query))
-
-
 def build_reservation(session: orm.Session, row: Sequence[Any]) -> Reservation:
     """Build a reservation from a row of :data:`COLUMNS`."""
     values = dict(zip(_RESERVATION_NAMES, row, strict=True))
     values['params'] = secrets.open_params(session, values['lease_id'], values['params'])
     return Reservation(**values)
-
-
-def find_unheld(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
-    """Return the resources that no lease holds."""
-    resource_id = RESERVATIONS.c.resource_id
-    query = sa.select(resource_id).where(is_held(resource_type), resource_id.in_(ids))
-    return set(ids) - set(session.scalars(query))
-
-
-def find_released(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
-    """Return the resources that a lease held before and that no lease holds now.
-
-    Those that no lease has ever held are not among them.
-    """
-    column = RESERVATIONS.c
-    known = column.resource_type == resource_type, column.resource_id.in_(ids)
-    query = sa.select(column.resource_id).where(*known).group_by(column.resource_id)
-    return set(session.scalars(query.having(sa.func.count(column.hold) == 0)))
-
-
-def find_in_use(session: orm.Session, resource_type: str, ids: Collection[str]) -> set[str]:
-    """Return the resources that are active in a lease that is not being preempted."""
-    column = RESERVATIONS.c
-    query = sa.select(column.resource_id).where(
-        is_held(resource_type),
-        column.resource_id.in_(ids),
-        column.status == states.ReservationStatus.ACTIVE,
-        ~events.is_open(column.lease_id, PREEMPT),
-    )
-    return set(session.scalars(query))
-
-
-def find_unheld_created(
-    session: orm.Session, resource_type: str, created: Collection[tuple[str, bool]]
-) -> set[str]:
-    """Return the ids of reservations that hold nothing, of those that have created something.
-
-    :param created: their ids, and whether an unknown id is Climate's, too
-    """
-    column = RESERVATIONS.c
-    query = sa.select(column.id, column.hold).where(
-        column.resource_type == resource_type, column.id.in_({each for each, _ in created})
-    )
-    known = {row.id: row.hold for row in session.execute(query)}
-    return {
-        each for each, is_ours in created if not known.get(each) and (is_ours or each in known)
-    }
 
 
 _ALLOCATION_COLUMNS = tuple(
@@ -246,7 +140,7 @@ def _unit(row: sa.RowMapping) -> dict[str, Any]:
         prefix = units.table.name
         if row[f'{prefix}_unit_id'] is not None:
             return {name: row[f'{prefix}_{name}'] for name in units.allocation_columns}
-    return dict.fromkeys(packages.find_unit_tables()[HOST_KIND].allocation_columns)
+    return {}
 
 
 def _with_allocations(
@@ -439,25 +333,6 @@ def queue_positions(session: orm.Session, found: Iterable[Lease | LeaseSummary])
     query = sa.select(LEASES.c.id).where(*_IS_WAITING)
     ids = session.scalars(query.order_by(*_QUEUE_ORDER))
     return {lease_id: number for number, lease_id in enumerate(ids, 1)}
-
-
-def find_holding_leases(
-    session: orm.Session, keys: Iterable[ResourceKey]
-) -> dict[ResourceKey, Lease]:
-    """Find the leases that hold resources, by type and id, without their parts. One statement."""
-    by_type: dict[str, list[str]] = defaultdict(list)
-    for resource_type, resource_id in keys:
-        by_type[resource_type].append(resource_id)
-    if not by_type:
-        return {}
-    column = RESERVATIONS.c
-    wanted = [sa.and_(is_held(kind), column.resource_id.in_(ids)) for kind, ids in by_type.items()]
-    query = (
-        sa.select(column.resource_type, column.resource_id, *LEASES.columns)
-        .join_from(RESERVATIONS, LEASES, column.lease_id == LEASES.c.id)
-        .where(sa.or_(*wanted))
-    )
-    return {(row[0], row[1]): _build_lease(session, row[2:]) for row in session.execute(query)}
 
 
 def build_leases(

@@ -91,6 +91,7 @@ class UnitTable(Generic[R]):
     :param properties: the table of the names of extra properties that users may not see, or may;
         None: units have no extra properties, else ``table`` has ``extra``
     :param unknown_property: the error for a name of an extra property that no unit has
+    :param groups_capacity: whether users may group the capacity of a period by their properties
     """
 
     kind: str
@@ -101,6 +102,7 @@ class UnitTable(Generic[R]):
     unknown_unit: type[exceptions.NotFound]
     properties: sa.Table | None = None
     unknown_property: type[exceptions.NotFound] = exceptions.NotFound
+    groups_capacity: bool = False
 
     @functools.cached_property
     def query(self) -> sa.Select[Any]:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the calendar over time: rows of a timeline, and steps of capacity.
+"""Read the calendar over time: the rows of a timeline, and the capacity of a period.
 
 A page of rows takes one statement, and one for the marker. The API calls the rows bars.
 
 One statement reads the capacity of all units and their allocations in a period. The database
 groups equal units and equal allocations: a lease of a thousand equal hosts is one row.
+:mod:`climate_core.calendar.series` adds them up.
 """
 
 import dataclasses
@@ -13,7 +14,6 @@ import functools
 import itertools
 import json
 import operator
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -23,9 +23,9 @@ from sqlalchemy import orm
 from climate_common import resource_types
 from climate_core import exceptions, packages
 from climate_core.db import calendar, events, tables
+from climate_core.db.registered_units import UnitTable
 from climate_core.db.sql import json_member, microseconds
 from climate_core.db.tables import ALLOCATIONS, LEASES, RESERVATIONS, UNITS
-from climate_core.lease.model import HOST_KIND
 
 #: What rows are grouped by -> the columns of their order.
 ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
@@ -37,8 +37,6 @@ ORDERS: Final[Mapping[str, tuple[sa.Column[Any], ...]]] = {
     ),
     'lease': (LEASES.c.start_date, LEASES.c.id, RESERVATIONS.c.id),
 }
-#: Maximum number of allocations of hosts that are read; a page with more ends before.
-MAX_BARS: Final = 20_000
 
 
 class TimelineRow(NamedTuple):
@@ -69,29 +67,6 @@ class TimelineRow(NamedTuple):
     def end(self) -> datetime.datetime:
         """Return when its resource is free again."""
         return min(each for each in (self.end_date, self.early, self.freed_at) if each)
-
-
-class HostAllocation(NamedTuple):
-    """An allocation of a host, whose times include its preparation and cleaning."""
-
-    reservation_id: str
-    lease_id: str
-    name: str
-    project_id: str
-    status: str
-    start: datetime.datetime
-    end: datetime.datetime
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostRow:
-    """A host and its allocations."""
-
-    id: int
-    hypervisor_hostname: str
-    pool: str
-    available: bool
-    bars: list[HostAllocation]
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,70 +240,6 @@ def _read_marker_row(
     return sa.tuple_(*(sa.literal(value, column.type) for value, column in values))
 
 
-def read_host_page(
-    session: orm.Session,
-    since: datetime.datetime,
-    until: datetime.datetime,
-    marker: int,
-    limit: int,
-) -> tuple[list[HostRow], bool]:
-    """Read hosts with their allocations in a period, and whether there are more hosts.
-
-    A page ends before a host with which it would have more than :data:`MAX_BARS` allocations.
-
-    :raises climate_core.exceptions.BadRequest: a single host has more
-    """
-    host = packages.find_unit_tables()[HOST_KIND].table
-    hosts = (
-        sa.select(UNITS.c.id, host.c.hypervisor_hostname, UNITS.c.pool, UNITS.c.available)
-        .join_from(host, UNITS, host.c.unit_id == UNITS.c.id)
-        .where(UNITS.c.id > marker)
-        .order_by(UNITS.c.id)
-        .limit(limit + 1)
-        .subquery()
-    )
-    is_allocated = sa.and_(
-        ALLOCATIONS.c.unit_id == hosts.c.id,
-        ALLOCATIONS.c.end > since,
-        ALLOCATIONS.c.start < until,
-    )
-    query = (
-        sa.select(
-            *hosts.c,
-            RESERVATIONS.c.id.label('reservation_id'),
-            LEASES.c.id.label('lease_id'),
-            LEASES.c.name,
-            LEASES.c.project_id,
-            LEASES.c.status,
-            ALLOCATIONS.c.start,
-            ALLOCATIONS.c.end,
-        )
-        .select_from(hosts)
-        .outerjoin(ALLOCATIONS, is_allocated)
-        .outerjoin(RESERVATIONS, ALLOCATIONS.c.reservation_id == RESERVATIONS.c.id)
-        .outerjoin(LEASES, RESERVATIONS.c.lease_id == LEASES.c.id)
-        .order_by(hosts.c.id, ALLOCATIONS.c.start, RESERVATIONS.c.id)
-        .limit(MAX_BARS + 1)
-    )
-    rows = session.execute(query).all()
-    found: dict[int, HostRow] = {}
-    for host_id, name, pool, available, *bar in rows:
-        host = found.setdefault(host_id, HostRow(host_id, name, pool, available, []))
-        if bar[0] is not None:
-            host.bars.append(HostAllocation(*bar))
-    whole = list(found.values())
-    if len(rows) > MAX_BARS:
-        # The last host may have more allocations.
-        whole.pop()
-        if not whole:
-            raise exceptions.BadRequest(
-                f'to: must be earlier: a host has more than {MAX_BARS} bars in this time.',
-                field='to',
-            )
-        return whole[:limit], True
-    return whole[:limit], len(whole) > limit
-
-
 #: The columns of units that are grouped if these are equal; JSON as it is stored.
 _EQUAL_COLUMNS = (
     UNITS.c.kind.label('kind'),
@@ -433,17 +344,26 @@ def _shared_columns(query: CapacityQuery) -> list[sa.ColumnElement[Any]]:
     columns: list[sa.ColumnElement[Any]] = [*_EQUAL_COLUMNS]
     if not query.properties:
         return columns
-    property_names = packages.find_unit_tables()[HOST_KIND].properties
+    grouped = [each for each in packages.find_unit_tables().values() if each.groups_capacity]
     for number, name in enumerate(query.properties):
-        hidden: list[sa.ColumnElement[bool]] = [UNITS.c.kind != HOST_KIND]
+        hidden: list[sa.ColumnElement[bool]] = [
+            UNITS.c.kind.not_in([units.kind for units in grouped])
+        ]
         if not query.private:
-            of_name = sa.select(property_names.c.name).where(property_names.c.name == name)
-            hidden.append(of_name.where(property_names.c.private.is_(True)).exists())
+            hidden += [_is_private(units, name) for units in grouped]
         text = json_member(sa.type_coerce(UNITS.c.properties, sa.Text), sa.literal(name))
         columns.append(
             sa.case((sa.or_(*hidden), sa.null()), else_=text).label(f'property{number}')
         )
     return columns
+
+
+def _is_private(units: UnitTable[Any], name: str) -> sa.ColumnElement[bool]:
+    """Return the condition for units of a kind whose property users may not see."""
+    names = units.properties
+    assert names is not None, 'these units have properties'  # nosec B101 # for mypy: it holds already
+    of_name = sa.select(names.c.name).where(names.c.name == name, names.c.private.is_(True))
+    return sa.and_(UNITS.c.kind == units.kind, of_name.exists())
 
 
 def _select_units(shown: Sequence[sa.ColumnElement[Any]]) -> sa.Select[Any]:
@@ -488,150 +408,3 @@ def _select_allocations(
         sa.func.sum(found.c.pieces).label('pieces'),
         found.c.own,
     ).group_by(*same, found.c.own)
-
-
-class Step(NamedTuple):
-    """Amounts from a time until that of the next step.
-
-    :param total: capacity of all units, including unavailable units
-    :param promised: allocations of all projects
-    :param own: allocations of the project of the caller
-    :param free: free capacity of available units
-    """
-
-    time: int
-    total: int
-    promised: int
-    own: int
-    free: int
-
-
-class Series(NamedTuple):
-    """The steps of one amount of the units of a kind in a pool.
-
-    :param unit: the name of the amount; that of the kind for whole units
-    :param properties: the properties that these units have in common, as JSON; None: they have
-        no such property
-    """
-
-    kind: str
-    pool: str
-    properties: tuple[str | None, ...]
-    unit: str
-    steps: Sequence[Step]
-
-
-_Key = tuple[str, str, tuple[str | None, ...], str]
-_Span = tuple[int, int]
-#: Changes of the allocated amount, the own amount, and the allocated amount of available units.
-_Amounts = list[int]
-_Changes = dict[_Key, dict[int, _Amounts]]
-
-
-def build_series(
-    units: Iterable[EqualUnits], allocations: Sequence[EqualAllocations], since: int, until: int
-) -> list[Series]:
-    """Return the steps of all amounts between two times, in the order of their names.
-
-    A whole unit counts as allocated while any piece of it is.
-    """
-    totals: dict[_Key, int] = defaultdict(int)
-    open_: dict[_Key, int] = defaultdict(int)
-    for each in units:
-        for unit, amount in ((each.kind, 1), *each.capacity.items()):
-            key = each.kind, each.pool, each.properties, unit
-            totals[key] += each.number * amount
-            open_[key] += each.number * amount if each.available else 0
-    changes: _Changes = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
-    for allocation in allocations:
-        _add_amounts(changes, allocation)
-    for key, available, every, own in _spans_of_units(allocations):
-        _add(changes, key, every, promised=1, taken=int(available))
-        _add(changes, key, own, own=1)
-    return [
-        Series(*key, _steps(totals[key], open_[key], changes.get(key, {}), since, until))
-        for key in sorted(totals, key=_order)
-    ]
-
-
-def _order(key: _Key) -> tuple[str, str, list[str], str]:
-    kind, pool, properties, unit = key
-    return kind, pool, [each or '' for each in properties], unit
-
-
-def _add_amounts(changes: _Changes, allocation: EqualAllocations) -> None:
-    """Add the amounts of allocations; of whole units also the number of units."""
-    units, spans = allocation.units, [(allocation.start, allocation.end)]
-    piece, number = allocation.piece, allocation.pieces
-    if piece is None:
-        piece, number = {**units.capacity, units.kind: 1}, units.number
-    for unit, amount in piece.items():
-        taken = amount * number
-        _add(
-            changes,
-            (units.kind, units.pool, units.properties, unit),
-            spans,
-            promised=taken,
-            own=taken if allocation.own else 0,
-            taken=taken if units.available else 0,
-        )
-
-
-def _add(
-    changes: _Changes,
-    key: _Key,
-    spans: Iterable[_Span],
-    promised: int = 0,
-    own: int = 0,
-    taken: int = 0,
-) -> None:
-    times = changes[key]
-    for span in spans:
-        for time, sign in zip(span, (1, -1), strict=True):
-            change = times[time]
-            change[0] += sign * promised
-            change[1] += sign * own
-            change[2] += sign * taken
-
-
-def _spans_of_units(
-    allocations: Iterable[EqualAllocations],
-) -> Iterator[tuple[_Key, bool, list[_Span], list[_Span]]]:
-    """Yield when any share, and any own share, of each shared unit is allocated."""
-    shares: dict[int, list[EqualAllocations]] = defaultdict(list)
-    for each in allocations:
-        if each.unit_id is not None:
-            shares[each.unit_id].append(each)
-    for found in shares.values():
-        units = found[0].units
-        key = units.kind, units.pool, units.properties, units.kind
-        every, own = _union(found), _union(each for each in found if each.own)
-        yield key, units.available, every, own
-
-
-def _union(allocations: Iterable[EqualAllocations]) -> list[_Span]:
-    """Return the times of allocations in order, overlapping times merged."""
-    spans: list[_Span] = []
-    for start, end in sorted((each.start, each.end) for each in allocations):
-        if spans and start <= spans[-1][1]:
-            spans[-1] = spans[-1][0], max(end, spans[-1][1])
-        else:
-            spans.append((start, end))
-    return spans
-
-
-def _steps(
-    total: int, open_: int, changes: Mapping[int, _Amounts], since: int, until: int
-) -> list[Step]:
-    """Add up changes; changes before the first time are part of the first step."""
-    steps = [Step(since, total, 0, 0, open_)]
-    promised = own = taken = 0
-    for time in sorted(each for each in changes if each < until):
-        change = changes[time]
-        promised, own, taken = promised + change[0], own + change[1], taken + change[2]
-        step = Step(max(time, since), total, promised, own, max(0, open_ - taken))
-        if steps[-1].time == step.time:
-            steps.pop()
-        if not steps or steps[-1][1:] != step[1:]:
-            steps.append(step)
-    return steps

@@ -1,29 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read what projects reserve: in a period, for the usage, and now, for their limits.
+"""Read what projects reserved in a period, for the usage.
 
 A lease is counted until it is purged: then its reservations are gone.
-
-A transaction that increases the usage of a project calls :func:`lock_project` first, and
-:func:`check_limits` before it writes: two such transactions are serialized, and the second counts
-what the first has written. It calls it first, because a transaction of MariaDB sees the state at
-its first read.
 """
 
 import dataclasses
 import datetime
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import sqlalchemy as sa
-from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_common import resource_types
 from climate_core.db import calendar, events, sql, tables
-from climate_core.db.engine import Stale
-from climate_core.db.tables import ALLOCATIONS, LEASES, PROJECTS, RESERVATIONS, USAGE_PERIODS
-from climate_core.lease import limits, model, states
+from climate_core.db.tables import ALLOCATIONS, LEASES, RESERVATIONS, USAGE_PERIODS
+from climate_core.lease import model, states
 
 _HOUR: Final = datetime.timedelta(hours=1)
 
@@ -276,91 +268,3 @@ def mark_reported(session: orm.Session, period: Span) -> None:
         session,
         sa.delete(USAGE_PERIODS).where(USAGE_PERIODS.c.start < period.begin - _REPORTS_STORED),
     )
-
-
-_LIVE = sorted(set(states.LeaseStatus) - {states.LeaseStatus.TERMINATED})
-
-
-def _count_statement() -> sa.CompoundSelect[Any]:
-    # Each create executes this twice, so the statuses are part of the statement.
-    statuses: list[sa.ColumnElement[str]] = [sa.literal_column(f"'{each}'") for each in _LIVE]
-    project_id = sa.bindparam('project_id', type_=LEASES.c.project_id.type)
-    live = sa.and_(LEASES.c.project_id == project_id, LEASES.c.status.in_(statuses))
-    leases = sa.select(sa.null(), sa.func.count()).select_from(LEASES).where(live)
-    amounts = (
-        sa.select(RESERVATIONS.c.amounts, sa.func.count())
-        .join_from(LEASES, RESERVATIONS, RESERVATIONS.c.lease_id == LEASES.c.id)
-        .where(live, RESERVATIONS.c.hold == 1, RESERVATIONS.c.amounts.is_not(None))
-        .group_by(RESERVATIONS.c.amounts)
-    )
-    return amounts.union_all(leases)
-
-
-#: Built once: that takes longer than to execute it.
-_COUNT: Final = _count_statement()
-_LOCK_PROJECT: Final = (
-    sa.update(PROJECTS)
-    .where(PROJECTS.c.id == sa.bindparam('project_id'))
-    .values(generation=PROJECTS.c.generation + 1)
-)
-
-
-def lock_project(session: orm.Session, project_id: str, most: limits.Amounts | None) -> None:
-    """Keep other transactions from increasing the usage of a project with limits.
-
-    :raises climate_core.db.engine.Stale: another transaction has just added the project; the
-        next attempt comes after it
-    """
-    if most is None:
-        return
-    if sql.change(session, _LOCK_PROJECT, {'project_id': project_id}):
-        return
-    try:
-        sql.insert(session, PROJECTS, [{'id': project_id, 'generation': 1}])
-    except db_exc.DBDuplicateEntry as exc:
-        raise Stale(f'project {project_id}') from exc
-
-
-def count_used(session: orm.Session, project_id: str) -> dict[str, int]:
-    """Count the amounts of the live leases of a project, by the names of the limits.
-
-    One statement, whose result grows with the kinds of amounts and not with the leases.
-    """
-    counted = session.execute(_COUNT, {'project_id': project_id}).all()
-    units = [limits.multiply_amounts(each, count) for each, count in counted if each is not None]
-    return limits.sum_units(units, sum(count for each, count in counted if each is None))
-
-
-def check_limits(
-    session: orm.Session,
-    project_id: str,
-    adding: limits.Amounts,
-    most: limits.Amounts | None,
-) -> limits.Amounts | None:
-    """Check a project's limits, if it has any; LimitExceeded if they would be exceeded.
-
-    After :func:`lock_project` the result is valid until the end of the transaction.
-
-    :returns: what the project then holds; None: it has no limits
-    """
-    if most is None:
-        return None
-    return limits.add_usage(most, count_used(session, project_id), adding)
-
-
-def read_held(session: orm.Session, project_id: str) -> list[limits.HeldAmounts]:
-    """Read the amounts of the live leases of a project, and when they end. One statement."""
-    query = (
-        sa.select(LEASES.c.id, LEASES.c.end_date, RESERVATIONS.c.amounts)
-        .join_from(
-            LEASES,
-            RESERVATIONS,
-            sa.and_(RESERVATIONS.c.lease_id == LEASES.c.id, RESERVATIONS.c.hold == 1),
-            isouter=True,
-        )
-        .where(LEASES.c.project_id == project_id, LEASES.c.status.in_(_LIVE))
-    )
-    units: dict[tuple[str, datetime.datetime], list[Mapping[str, int]]] = defaultdict(list)
-    for lease_id, end, held_amounts in session.execute(query):
-        units[lease_id, end].append(held_amounts or {})
-    return [limits.HeldAmounts(end, limits.sum_units(each, 1)) for (_, end), each in units.items()]

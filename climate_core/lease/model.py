@@ -419,7 +419,3 @@ def new_reservation(
         parent_id=parent_id,
         unit_kind=unit_kind,
     )
-
-
-#: The kind of the units of hosts, whose capacity users may group by properties.
-HOST_KIND: Final = 'host'

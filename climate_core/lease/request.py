@@ -7,16 +7,14 @@ The first error is raised; a dry run collects all of them.
 
 import contextlib
 import dataclasses
-import json
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from climate_common import dates, lease_fields, limits, sealing
+from climate_common import dates, lease_fields, limits
 from climate_core import exceptions
 from climate_core import webhooks as climate_core_webhooks
-from climate_core.lease import model, states
+from climate_core.lease import states
 
 
 class ErrorCollector:
@@ -410,40 +408,3 @@ def name_field(name: str) -> Iterator[None]:
         raise exceptions.InvalidDuration(str(error), field=name) from None
     except ValueError as error:
         raise exceptions.BadRequest(str(error), field=name) from None
-
-
-#: Must never change: keys that were used would name other leases.
-_NAMESPACE = uuid.UUID('4d9a5c1e-0c57-4f3b-8a3d-5d1f0b6a9e27')
-#: The values that the service adds, and that are not compared when a request is repeated.
-_NOT_COMPARED = frozenset({'idempotency_key', 'may_join'})
-
-
-def id_of_key(project_id: str | None, key: str) -> str:
-    """Return the id of the lease of an Idempotency-Key: one key of a project, one lease."""
-    return str(uuid.uuid5(_NAMESPACE, f'{project_id}\n{key}'))
-
-
-def chosen_id(project_id: str | None, values: Mapping[str, Any]) -> str | None:
-    """Return the id that a request chooses for its lease, by ``id`` or by its key, if any."""
-    key = values.get('idempotency_key')
-    return values.get('id') if key is None else id_of_key(project_id, key)
-
-
-def request_digests(
-    values: Mapping[str, Any], lease_id: str, keys: Sequence[str]
-) -> Sequence[str]:
-    """Return the digests of a request with an Idempotency-Key.
-
-    :param lease_id: the id that it chooses
-    :param keys: the operator's keys, see :func:`climate_common.sealing.digests`
-    :returns: the first is stored, all are compared
-    """
-    compared = {name: value for name, value in values.items() if name not in _NOT_COMPARED}
-    text = json.dumps(compared, sort_keys=True, separators=(',', ':'))
-    return sealing.digests(text, lease_id, keys)
-
-
-def check_repeated_request(present: model.Lease, digests: Sequence[str]) -> None:
-    """Reject an Idempotency-Key whose lease is deleted or belongs to another request."""
-    if present.deleted_at is not None or present.request_digest not in digests:
-        raise exceptions.IdempotencyConflict(field='Idempotency-Key')

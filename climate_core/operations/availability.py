@@ -14,7 +14,7 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.cloud import Cloud
 from climate_core.context import RequestContext
-from climate_core.db import leases
+from climate_core.db import held_resources
 from climate_core.lease import request, states
 from climate_core.lease.request import ErrorCollector
 from climate_core.operations import allocation, pool_forecast
@@ -45,7 +45,7 @@ def dry_run_create(
         with errors.collected():
             services.trusts.check(context)
     held = services.database.read(
-        leases.find_holding_leases, [each.reservation.key for each in draft.items]
+        held_resources.find_holding_leases, [each.reservation.key for each in draft.items]
     )
     waits: list[datetime | None] = []
     if find_equal_holder(context, draft, held) is None:

@@ -24,12 +24,12 @@ from climate_core.concurrency import ItemResult, deadline
 from climate_core.conf import secrets
 from climate_core.conf.delivery import webhook_rules
 from climate_core.context import RequestContext
-from climate_core.db import leases, store
+from climate_core.db import leases, project_limits, store
 from climate_core.db import trusts as db_trusts
-from climate_core.db import usage as db_limits
 from climate_core.db.engine import DATABASE_ERRORS, GroupWriter, Stale
+from climate_core.db.project_limits import Amounts
 from climate_core.engine.scheduler import Wakeups
-from climate_core.lease import changes, limits, model, request, resources, states, views
+from climate_core.lease import changes, model, request, resources, states, views
 from climate_core.lease.history import LIMITED, Cause, join_cause, user_cause
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 from climate_core.lease.transitions import Change
@@ -86,7 +86,7 @@ class DraftWrite(NamedTuple):
 
     draft: Draft
     done: Provisioned
-    most: limits.Amounts | None
+    most: Amounts | None
     cause: Cause
 
 
@@ -174,14 +174,14 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         """Read the request for a lease, or for what joins the lease that has its id already."""
         conf, database = self.services.conf, self.services.database
         now = self.services.clock.now()
-        chosen = request.chosen_id(context.project_id, values)
+        chosen = idempotency.chosen_id(context.project_id, values)
         digests: Sequence[str] = ()
         if chosen and 'idempotency_key' in values:
-            digests = request.request_digests(values, chosen, secrets.read_keys(conf))
+            digests = idempotency.request_digests(values, chosen, secrets.read_keys(conf))
         present = database.read(leases.find, chosen) if chosen else None
         if present is not None and digests:
             with errors.collected():
-                request.check_repeated_request(present, digests)
+                idempotency.check_repeated_request(present, digests)
             return Draft(present, (), now, present)
         lease_request = request.read_lease_request(
             values, now, self._read_rules(values), errors, new=present is None
@@ -431,7 +431,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
     def write_one(self, session: orm.Session, writing: DraftWrite) -> model.Lease:
         """Write a new lease, or add reservations to an existing lease, which is locked first."""
         project_id = writing.draft.lease.project_id
-        db_limits.lock_project(session, project_id, writing.most)
+        project_limits.lock_project(session, project_id, writing.most)
         if writing.draft.before is None:
             return self._insert_lease(session, writing)
         return self._add_reservations(session, writing)
@@ -443,8 +443,8 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             lease = self.host_evacuation.take_hosts(session, draft, lease)
         elif draft.wait_reason or draft.may_wait:
             lease = wait_queue.add(self.services.conf, draft, lease)
-        adding = limits.sum_amounts(lease.live, leases=1)
-        self.quota.note(project_id, db_limits.check_limits(session, project_id, adding, most))
+        adding = project_limits.sum_amounts(lease.live, leases=1)
+        self.quota.note(project_id, project_limits.check_limits(session, project_id, adding, most))
         self.owner_trusts.keep(session, done.owner_trust)
         store.create(session, lease, draft.now, cause, not done.owner_trust.is_new)
         transaction = self.services.calendar.transaction(session)
@@ -464,7 +464,9 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         check_generation(lease, draft.generation)
         if cause.action in LIMITED:
             self.quota.check_changes(session, lease)
-        db_limits.check_limits(session, lease.project_id, limits.sum_amounts(missing), most)
+        project_limits.check_limits(
+            session, lease.project_id, project_limits.sum_amounts(missing), most
+        )
         joining = {reservation.id for reservation in missing}
         preparing = {key: done.preparing[key] for key in joining & done.preparing.keys()}
         change = resources.add_reservations(lease, missing, draft.now, preparing)
@@ -515,8 +517,8 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         """Write new leases of one project; each is granted or rejected alone."""
         project_id = group[0].draft.lease.project_id
         most = next((writing.most for writing in group if writing.most is not None), None)
-        db_limits.lock_project(session, project_id, most)
-        used: limits.Amounts = {} if most is None else db_limits.count_used(session, project_id)
+        project_limits.lock_project(session, project_id, most)
+        used: Amounts = {} if most is None else project_limits.count_used(session, project_id)
         trusts = [writing.done.owner_trust for writing in group]
         live = db_trusts.lock_live(session, {trust.id for trust in trusts if not trust.is_new})
         outcomes: list[ItemResult[model.Lease]] = []
@@ -526,8 +528,8 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             try:
                 if not trust.is_new and trust.id not in live:
                     raise db_trusts.TrustRetired
-                adding = limits.sum_amounts(lease.live, leases=1)
-                used = limits.add_usage(writing.most, used, adding)
+                adding = project_limits.sum_amounts(lease.live, leases=1)
+                used = project_limits.add_usage(writing.most, used, adding)
             except (exceptions.LimitExceeded, db_trusts.TrustRetired) as exc:
                 outcomes.append((None, exc))
                 continue

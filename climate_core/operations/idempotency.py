@@ -23,15 +23,17 @@ request has committed concurrently    LeaseAppeared is the error for the user.
 import contextlib
 import datetime
 import functools
-from collections.abc import Callable, Iterator, Mapping
-from typing import ParamSpec, TypeVar
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
 
 from oslo_db import exception as db_exc
 
-from climate_common import dates, resource_types
+from climate_common import dates, resource_types, sealing
 from climate_core import exceptions
 from climate_core.context import RequestContext
-from climate_core.db import leases
+from climate_core.db import held_resources, leases
 from climate_core.db.engine import Database
 from climate_core.lease import model
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, LeaseRequest, prefix_field
@@ -40,6 +42,11 @@ from climate_core.operations.draft import Draft
 #: How much earlier a relative time may be than in an equal request.
 _SIMULTANEOUS = datetime.timedelta(minutes=1)
 _OPTIONS = ('start_policy', 'before_start', 'webhook', 'kind', 'priority', 'preemptible')
+
+#: Must never change: keys that were used would name other leases.
+_NAMESPACE = uuid.UUID('4d9a5c1e-0c57-4f3b-8a3d-5d1f0b6a9e27')
+#: The values that the service adds, and that are not compared when a request is repeated.
+_NOT_COMPARED = frozenset({'idempotency_key', 'may_join'})
 
 P = ParamSpec('P')
 T = TypeVar('T')
@@ -52,6 +59,37 @@ DUPLICATE_ERRORS = (
     exceptions.LimitExceeded,
     exceptions.LeaseNotPermitted,
 )
+
+
+def id_of_key(project_id: str | None, key: str) -> str:
+    """Return the id of the lease of an Idempotency-Key: one key of a project, one lease."""
+    return str(uuid.uuid5(_NAMESPACE, f'{project_id}\n{key}'))
+
+
+def chosen_id(project_id: str | None, values: Mapping[str, Any]) -> str | None:
+    """Return the id that a request chooses for its lease, by ``id`` or by its key, if any."""
+    key = values.get('idempotency_key')
+    return values.get('id') if key is None else id_of_key(project_id, key)
+
+
+def request_digests(
+    values: Mapping[str, Any], lease_id: str, keys: Sequence[str]
+) -> Sequence[str]:
+    """Return the digests of a request with an Idempotency-Key.
+
+    :param lease_id: the id that it chooses
+    :param keys: the operator's keys, see :func:`climate_common.sealing.digests`
+    :returns: the first is stored, all are compared
+    """
+    compared = {name: value for name, value in values.items() if name not in _NOT_COMPARED}
+    text = json.dumps(compared, sort_keys=True, separators=(',', ':'))
+    return sealing.digests(text, lease_id, keys)
+
+
+def check_repeated_request(present: model.Lease, digests: Sequence[str]) -> None:
+    """Reject an Idempotency-Key whose lease is deleted or belongs to another request."""
+    if present.deleted_at is not None or present.request_digest not in digests:
+        raise exceptions.IdempotencyConflict(field='Idempotency-Key')
 
 
 def retry_if_lease_appeared(operation: Callable[P, T]) -> Callable[P, T]:
@@ -94,7 +132,7 @@ def find_equal_lease(
     :raises climate_core.exceptions.ResourceReserved: another lease holds a resource
     """
     held = database.read(
-        leases.find_holding_leases, [each.reservation.key for each in draft.items]
+        held_resources.find_holding_leases, [each.reservation.key for each in draft.items]
     )
     equal = find_equal_holder(context, draft, held)
     if equal is not None:

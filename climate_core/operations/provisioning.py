@@ -19,7 +19,7 @@ from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
 from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.context import RequestContext
-from climate_core.db import leases
+from climate_core.db import held_resources, leases
 from climate_core.db import trusts as db
 from climate_core.db.engine import DATABASE_ERRORS, Database, after_commit
 from climate_core.db.trusts import TrustScope
@@ -300,7 +300,7 @@ class Provisioner:
             plugin = self.plugins[resource_type]
             try:
                 if isinstance(plugin, LeaseManaged) and self.database.read(
-                    leases.find_unheld, resource_type, [resource_id]
+                    held_resources.find_unheld, resource_type, [resource_id]
                 ):
                     plugin.discard(resource_id)
             except _CLEANUP_ERRORS:

@@ -3,12 +3,13 @@
 
 The limits of the project and the external service are interfaces: without configuration they
 permit everything. The usage of a project is counted once more in the transaction that
-writes, see :mod:`climate_core.db.usage`: that count decides. With nothing of section
+writes, see :mod:`climate_core.db.project_limits`: that count decides. With nothing of section
 ``[limits]`` turned on the check costs neither a statement nor a request.
 """
 
 import dataclasses
 import datetime
+import math
 import sys
 from collections.abc import Iterable
 from typing import Final
@@ -21,10 +22,10 @@ from climate_core import exceptions
 from climate_core.cloud.external_service import ExternalService
 from climate_core.cloud.limits import Limits
 from climate_core.concurrency import RecentCache, check_deadline
-from climate_core.db import store
-from climate_core.db import usage as db
+from climate_core.db import project_limits, store
 from climate_core.db.engine import Database
-from climate_core.lease import limits, model
+from climate_core.db.project_limits import Amounts
+from climate_core.lease import events, model
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector
 
 #: For how long a create relies on what the last transaction of its project has counted.
@@ -42,7 +43,7 @@ class Quota:
 
     def __post_init__(self) -> None:
         size = self.conf.cloud.owner_cache_size
-        self._noted: RecentCache[limits.Amounts] = RecentCache(size, _USAGE_CACHE_SECONDS)
+        self._noted: RecentCache[Amounts] = RecentCache(size, _USAGE_CACHE_SECONDS)
 
     def check_quota(
         self,
@@ -51,7 +52,7 @@ class Quota:
         before: model.Lease | None = None,
         errors: ErrorCollector = RAISE_FIRST,
         creates_nothing: bool = False,
-    ) -> limits.Amounts | None:
+    ) -> Amounts | None:
         """Reject a lease that is too long, too far ahead, over a limit, or not permitted.
 
         :param lease: the lease as it shall be
@@ -95,18 +96,26 @@ class Quota:
         length = lease.end_date - lease.start_date
         if before is None or length > before.end_date - before.start_date:
             with errors.collected():
-                limits.check_length(lease.start_date, lease.end_date, section.max_lease_seconds)
+                _check_length(lease.start_date, lease.end_date, section.max_lease_seconds)
         if before is None or lease.start_date > before.start_date:
             with errors.collected():
-                limits.check_ahead(lease.start_date, now, section.max_ahead_seconds)
+                _check_ahead(lease.start_date, now, section.max_ahead_seconds)
 
     def check_events(self, lease: model.Lease, before: model.Lease | None) -> None:
-        """Check the number of events of a lease, see :func:`.limits.check_events`. Pure."""
-        limits.check_events(lease, before, self.conf.limits.events_per_lease)
+        """Check the number of events that users added; fewer than before is always accepted. Pure.
+
+        :param before: the lease as it is; None for a new one
+        :raises climate_core.exceptions.BadRequest: it is more than ``events_per_lease``
+        """
+        most, number = self.conf.limits.events_per_lease, _count_user_events(lease)
+        if number > most and (before is None or number > _count_user_events(before)):
+            raise exceptions.BadRequest(
+                f'events: a lease must have at most {most}, not {number}.', field='events'
+            )
 
     def check_reservations(self, lease: model.Lease) -> None:
-        """Check the number of reservations of a lease, see :func:`.limits.check_reservations`."""
-        limits.check_reservations(len(lease.live), self.conf.limits.reservations_per_lease)
+        """Check the number of reservations of a lease, see :func:`check_reservations`."""
+        check_reservations(len(lease.live), self.conf.limits.reservations_per_lease)
 
     def check_changes(self, session: orm.Session, lease: model.Lease) -> None:
         """Check that a user may change a lease once more.
@@ -128,18 +137,18 @@ class Quota:
         self, lease: model.Lease, now: datetime.datetime
     ) -> datetime.datetime | None:
         """Return when the limits of the project allow a new lease; None if never."""
-        held = self.database.read(db.read_held, lease.project_id)
+        held = self.database.read(project_limits.read_held, lease.project_id)
         most = self.project_limits.read_limits(lease.project_id) or {}
-        return limits.available_from(most, count_added(lease, None), held, now)
+        return project_limits.available_from(most, count_added(lease, None), held, now)
 
-    def note(self, project_id: str, used: limits.Amounts | None) -> None:
+    def note(self, project_id: str, used: Amounts | None) -> None:
         """Remember the count of a transaction; None: it has not counted."""
         if used is not None:
             self._noted.put(project_id, used)
 
     def check_limits(
         self, lease: model.Lease, before: model.Lease | None, creates_nothing: bool = False
-    ) -> limits.Amounts | None:
+    ) -> Amounts | None:
         """Reject a lease that takes its project over a limit.
 
         :param creates_nothing: see :meth:`check_quota`
@@ -153,27 +162,65 @@ class Quota:
         if most is None:
             return None
         noted = self._noted.find(project_id) if creates_nothing else None
-        if noted is not None and limits.fits_limits(most, noted, adding):
+        if noted is not None and project_limits.fits_limits(most, noted, adding):
             return most
         # The transaction checks again; this one spares a trust and a call of the external service.
-        used = self.database.read(db.count_used, project_id)
+        used = self.database.read(project_limits.count_used, project_id)
         try:
-            limits.enforce_limits(most, used, adding)
+            project_limits.enforce_limits(most, used, adding)
         except exceptions.LimitExceeded:
             # They may have been raised since.
             most = self.project_limits.read_limits(project_id) or {}
-            limits.enforce_limits(most, used, adding)
+            project_limits.enforce_limits(most, used, adding)
         return most
 
 
-def count_added(lease: model.Lease, before: model.Lease | None) -> limits.Amounts:
+def _check_length(start: datetime.datetime, end: datetime.datetime, most: float) -> None:
+    """Reject a lease that is longer than ``most`` seconds, if not 0, by LeaseTooLong."""
+    seconds = (end - start).total_seconds()
+    if most and seconds > most:
+        # Rounded up: a part of a second too long must not be shown as the limit.
+        length, limit = _format_seconds(math.ceil(seconds)), _format_seconds(most)
+        message = f'A lease may be {limit} long at most, not {length}.'
+        raise exceptions.LeaseTooLong(message, field='end_date')
+
+
+def _check_ahead(start: datetime.datetime, now: datetime.datetime, most: float) -> None:
+    """Reject a start more than ``most`` seconds ahead, if not 0, by LeaseTooFarAhead."""
+    if most and (start - now).total_seconds() > most:
+        message = f'A lease may start {_format_seconds(most)} from now at most.'
+        raise exceptions.LeaseTooFarAhead(message, field='start_date')
+
+
+def check_reservations(number: int, most: int) -> None:
+    """Check the number of live reservations of a lease after an addition.
+
+    :raises climate_core.exceptions.BadRequest: it is more than ``most``
+    """
+    if number > most:
+        raise exceptions.BadRequest(
+            f'reservations: a lease must have at most {most}; a count of 2 counts as 2.',
+            field='reservations',
+        )
+
+
+def _count_user_events(lease: model.Lease) -> int:
+    return sum(events.is_user_event(each.event_type) for each in lease.events)
+
+
+def _format_seconds(seconds: float) -> str:
+    """Format seconds for users, as ``1 day, 2:03:04``."""
+    return str(datetime.timedelta(seconds=round(seconds)))
+
+
+def count_added(lease: model.Lease, before: model.Lease | None) -> Amounts:
     """Return what a lease adds to the amounts of its project, by the names of the limits."""
     if before is None:
-        return limits.sum_amounts(lease.live, leases=1)
+        return project_limits.sum_amounts(lease.live, leases=1)
     known = {each.id for each in before.reservations}
-    new = limits.sum_amounts([each for each in lease.live if each.id not in known])
-    kept = limits.sum_amounts([each for each in lease.live if each.id in known])
-    held = limits.sum_amounts(before.live)
+    new = project_limits.sum_amounts([each for each in lease.live if each.id not in known])
+    kept = project_limits.sum_amounts([each for each in lease.live if each.id in known])
+    held = project_limits.sum_amounts(before.live)
     return {name: number + max(0, kept[name] - held[name]) for name, number in new.items()}
 
 
@@ -196,7 +243,7 @@ class ReservationBudget:
         """
         self._count += 1
         self.is_exceeded = self._count > self._most
-        limits.check_reservations(self._count, self._most)
+        check_reservations(self._count, self._most)
         try:
             self._bytes -= _stored_bytes([new], max(self._bytes, 0))
         except ValueError as exc:

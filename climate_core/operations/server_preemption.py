@@ -15,7 +15,7 @@ from typing import Final
 from climate_common import dates
 from climate_common.resource_types import SERVER
 from climate_core import exceptions
-from climate_core.calendar import search
+from climate_core.calendar.preemption import choose_fewest_preempted
 from climate_core.cloud import Cloud, errors, servers
 from climate_core.cloud.errors import require_services
 from climate_core.concurrency import SearchBudget
@@ -253,7 +253,7 @@ class _PoolSnapshot:
         for finding a set at all, which other projects must not prevent.
         """
         half = _CLAIM_FACTOR * MAX_SEARCH_STEPS // 2
-        return search.choose_fewest_preempted(
+        return choose_fewest_preempted(
             candidates, self.is_enough, lambda: self.claim_budget.left > half
         )
 

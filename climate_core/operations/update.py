@@ -21,10 +21,10 @@ from climate_core.calendar.model import Demand, RetainedAllocation
 from climate_core.concurrency import check_deadline, deadline
 from climate_core.conf.delivery import webhook_rules
 from climate_core.context import RequestContext
-from climate_core.db import leases, store
-from climate_core.db import usage as db_limits
+from climate_core.db import leases, project_limits, store
 from climate_core.db.engine import TransactionRejected
-from climate_core.lease import changes, limits, model, resources, states
+from climate_core.db.project_limits import Amounts
+from climate_core.lease import changes, model, resources, states
 from climate_core.lease.events import start
 from climate_core.lease.history import user_cause
 from climate_core.lease.model import Allocation
@@ -91,7 +91,7 @@ class LeaseUpdate:
         #: The generation that the lease must have; what was approved is valid for it only.
         self._generation = request.generation
         #: The project of the lease and its limits, if it may claim more than before.
-        self._limited: tuple[str, limits.Amounts] | None = None
+        self._limited: tuple[str, Amounts] | None = None
         #: Whether reservations that cannot be extended keep their end.
         self._is_partial = bool(request.values.get('partial'))
         self._has_forecast = False
@@ -147,7 +147,7 @@ class LeaseUpdate:
         now = self._services.clock.now()
         if self._limited is not None:
             # First, so that the count includes what other requests have committed.
-            db_limits.lock_project(session, *self._limited)
+            project_limits.lock_project(session, *self._limited)
         lease = self._load(session, lock=True)
         check_generation(lease, self._generation)
         self._quota.check_changes(session, lease)
@@ -161,7 +161,7 @@ class LeaseUpdate:
         if self._limited is not None:
             project_id, most = self._limited
             added = count_added(plan.change.lease, lease)
-            db_limits.check_limits(session, project_id, added, most)
+            project_limits.check_limits(session, project_id, added, most)
         if plan.shrinking.keys() - closed.keys():
             return plan
         cause = user_cause(self._request.context, self._action)

@@ -22,11 +22,11 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.calendar.model import Demand, QueuedRequest
 from climate_core.concurrency import SearchBudget
-from climate_core.db import calendar, events, leases, store
-from climate_core.db import usage as db_limits
+from climate_core.db import calendar, events, leases, project_limits, store
 from climate_core.db.engine import DATABASE_ERRORS, Stale, signal
 from climate_core.db.leases import QueueEntry
-from climate_core.lease import limits, model, states
+from climate_core.db.project_limits import Amounts
+from climate_core.lease import model, states
 from climate_core.lease.events import preparation
 from climate_core.lease.events import queue as events_queue
 from climate_core.lease.history import Cause
@@ -244,7 +244,7 @@ class WaitQueue:
         """
         return self.database.write(self.write_grant, lease, self.check_limits(lease))
 
-    def check_limits(self, lease: model.Lease) -> limits.Amounts | None:
+    def check_limits(self, lease: model.Lease) -> Amounts | None:
         """Check the limits of the project of a lease, see :meth:`.Quota.check_limits`."""
         amounts = self._amounts(lease)
         pending = (
@@ -257,7 +257,7 @@ class WaitQueue:
         self,
         session: orm.Session,
         queued: model.Lease,
-        most: limits.Amounts | None,
+        most: Amounts | None,
         forced_available: Collection[int] = (),
     ) -> bool:
         """Grant a lease; return whether it still had the status with which it was read.
@@ -267,14 +267,14 @@ class WaitQueue:
         :raises climate_core.exceptions.ClimateError: it cannot be granted
         """
         services, now = self.services, self.services.clock.now()
-        db_limits.lock_project(session, queued.project_id, most)
+        project_limits.lock_project(session, queued.project_id, most)
         lease = leases.find(session, queued.id, lock=True)
         if lease is None or lease.status != queued.status or events_queue.is_freeing(lease):
             return False
         before_start = services.conf.manager.before_start_seconds
         change = events_queue.grant_lease(lease, self._amounts(lease), now, before_start)
-        adding = limits.sum_amounts(change.lease.live)
-        db_limits.check_limits(session, lease.project_id, adding, most)
+        adding = project_limits.sum_amounts(change.lease.live)
+        project_limits.check_limits(session, lease.project_id, adding, most)
         after = store.save(session, lease, change, now, _CAUSE)
         transaction = services.calendar.transaction(session)
         demands = self._read_demands(after)

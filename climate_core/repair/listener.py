@@ -32,7 +32,7 @@ from oslo_log import log
 from climate_core.cloud import errors
 from climate_core.concurrency import RateLimit
 from climate_core.conf import cloud
-from climate_core.db import leases, store
+from climate_core.db import held_resources, store
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.engine.fast_start import FastStarts
 from climate_core.engine.scheduler import Scheduler
@@ -152,7 +152,9 @@ class NotifiedChecks(Worker):
         changed: set[str] = set()
         try:
             reservations = self._database.read(
-                leases.find_holding_reservations, self._plugin.resource_type, sorted(checked)
+                held_resources.find_holding_reservations,
+                self._plugin.resource_type,
+                sorted(checked),
             )
             changed = self._record(is_move, reservations) if reservations else set()
         except _CHECK_ERRORS as exc:

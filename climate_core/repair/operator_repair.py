@@ -15,7 +15,7 @@ from sqlalchemy import orm
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import leases, monitoring, sql, store
+from climate_core.db import held_resources, leases, monitoring, sql, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import Database
 from climate_core.db.monitoring import Stuck, StuckKind
@@ -209,7 +209,9 @@ class OperatorRepair:
 
     def _discard(self, plugin: LeaseManaged, resource_id: str) -> None:
         """Check again before something is deleted for good."""
-        if not self._database.read(leases.find_unheld, plugin.resource_type, [resource_id]):
+        if not self._database.read(
+            held_resources.find_unheld, plugin.resource_type, [resource_id]
+        ):
             raise exceptions.Permanent('It belongs to a lease now.')
         plugin.discard(resource_id)
 

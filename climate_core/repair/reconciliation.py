@@ -24,7 +24,7 @@ from sqlalchemy import orm
 from climate_common import lanes
 from climate_core.cloud import errors
 from climate_core.cloud.trusts import Trusts
-from climate_core.db import leases, sql, store
+from climate_core.db import held_resources, leases, sql, store
 from climate_core.db import trusts as db_trusts
 from climate_core.db.engine import DATABASE_ERRORS, Database
 from climate_core.delivery.metrics import Metrics
@@ -104,13 +104,13 @@ def can_be_lost(session: orm.Session, resource_type: str, resource_id: str) -> b
     """Return whether :func:`mark_lost` would record the deletion of a resource."""
     return any(
         filter_lost(session, each.lease_id, [each.id])
-        for each in leases.find_holding_reservations(session, resource_type, [resource_id])
+        for each in held_resources.find_holding_reservations(session, resource_type, [resource_id])
     )
 
 
 def can_be_moved(session: orm.Session, resource_type: str, resource_id: str) -> bool:
     """Return whether :func:`mark_moved` would record the change of a resource."""
-    reservations = leases.find_holding_reservations(session, resource_type, [resource_id])
+    reservations = held_resources.find_holding_reservations(session, resource_type, [resource_id])
     return any(not each.resources_changed for each in reservations)
 
 
@@ -135,7 +135,7 @@ def _settle_right(session: orm.Session, right: Sequence[Reservation]) -> None:
     # Without their contents: a lease may have many reservations.
     leases.lock_all(session, {each.lease_id for each in right}, ())
     amounts = {each.id: each.amounts for each in right}
-    reservations = leases.find_holding_reservations(
+    reservations = held_resources.find_holding_reservations(
         session, right[0].resource_type, [each.resource_id for each in right]
     )
     as_read = [r for r in reservations if REPORTED in r.params and r.amounts == amounts.get(r.id)]
@@ -349,11 +349,13 @@ def find_orphans(database: Database, plugin: LeaseManaged) -> Iterator[str]:
     """
     waiting = iter(plugin.list_unleased())
     while chunk := list(islice(waiting, _CHUNK_SIZE)):
-        yield from sorted(database.read(leases.find_unheld, plugin.resource_type, chunk))
+        yield from sorted(database.read(held_resources.find_unheld, plugin.resource_type, chunk))
     created = iter(plugin.list_created())
     while part := list(islice(created, _CHUNK_SIZE)):
         reservation_ids = {(resource.reservation_id, resource.is_ours) for resource in part}
-        left = database.read(leases.find_unheld_created, plugin.resource_type, reservation_ids)
+        left = database.read(
+            held_resources.find_unheld_created, plugin.resource_type, reservation_ids
+        )
         yield from sorted(
             resource.resource_id for resource in part if resource.reservation_id in left
         )
@@ -391,7 +393,9 @@ def _read_held_pages(
     database: Database, resource_type: str, lease_id: str | None
 ) -> Iterator[Sequence[Reservation]]:
     after = ''
-    while page := database.read(leases.read_held_page, resource_type, after, _HELD_PAGE_SIZE):
+    while page := database.read(
+        held_resources.read_held_page, resource_type, after, _HELD_PAGE_SIZE
+    ):
         yield [r for r in page if lease_id in (None, r.lease_id)]
         after = page[-1].id
 
@@ -412,7 +416,7 @@ def verify_reported(database: Database, plugin: Reported) -> Iterator[str]:
     """
     after = ''
     while page := database.read(
-        leases.read_reported_page, plugin.resource_type, after, _REPORTED_PAGE_SIZE
+        held_resources.read_reported_page, plugin.resource_type, after, _REPORTED_PAGE_SIZE
     ):
         yield from _verify_page(
             database,
@@ -426,7 +430,9 @@ def _verify_page(
     database: Database, plugin: Reported, page: Sequence[Reservation]
 ) -> Iterator[str]:
     """Verify reservations; yield what was wrong."""
-    holders = database.read(leases.find_holding_leases, [reservation.key for reservation in page])
+    holders = database.read(
+        held_resources.find_holding_leases, [reservation.key for reservation in page]
+    )
     read = []
     for held in page:
         lease = holders.get(held.key)
@@ -472,11 +478,13 @@ def undo_locks(database: Database, plugin: Lockable) -> Iterator[str]:
     locked = iter(plugin.list_locked())
     while chunk := list(islice(locked, _CHUNK_SIZE)):
         for resource_id in sorted(
-            database.read(leases.find_released, plugin.resource_type, chunk)
+            database.read(held_resources.find_released, plugin.resource_type, chunk)
         ):
             plugin.unlock(resource_id)
             yield resource_id
-        for resource_id in sorted(database.read(leases.find_in_use, plugin.resource_type, chunk)):
+        for resource_id in sorted(
+            database.read(held_resources.find_in_use, plugin.resource_type, chunk)
+        ):
             if plugin.unlock(resource_id, may_sleep=False):
                 yield resource_id
 
@@ -524,7 +532,7 @@ def update_marks(
 def _open_reservations(database: Database, resource_type: str) -> Iterator[Reservation]:
     """Yield the active reservations of a type with open matching."""
     after = ''
-    while page := database.read(leases.read_held_page, resource_type, after):
+    while page := database.read(held_resources.read_held_page, resource_type, after):
         for reservation in page:
             is_active = reservation.status == states.ReservationStatus.ACTIVE
             if is_active and reservation.params.get('matching') == lanes.OPEN:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hosts of the pools, in the format of Blazar's clients. Writes go to the manager."""
 
+import datetime
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
@@ -326,6 +327,39 @@ def allocation_view(host: hosts.Host, promised: Iterable[UnitAllocation]) -> dic
             }
             for each in promised
             if each.unit_id == host.id
+        ],
+    }
+
+
+def read_timeline(
+    session: orm.Session,
+    since: datetime.datetime,
+    until: datetime.datetime,
+    marker: int,
+    limit: int,
+) -> tuple[list[dict[str, Any]], bool]:
+    """Read a page of hosts with their allocations, for the calendar."""
+    rows, more = db.read_timeline(session, since, until, marker, limit)
+    return [_view_row(row) for row in rows], more
+
+
+def _view_row(host: db.HostRow) -> dict[str, Any]:
+    return {
+        'id': str(host.id),
+        'hypervisor_hostname': host.hypervisor_hostname,
+        'pool': host.pool,
+        'reservable': host.available,
+        'bars': [
+            {
+                'lease_id': bar.lease_id,
+                'lease_name': bar.name,
+                'project_id': bar.project_id,
+                'status': bar.status,
+                'reservation_id': bar.reservation_id,
+                'start_date': dates.serialize(bar.start),
+                'end_date': dates.serialize(bar.end),
+            }
+            for bar in host.bars
         ],
     }
 

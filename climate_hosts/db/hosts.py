@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables of hosts and their pools; read and write hosts and pools."""
 
+import dataclasses
+import datetime
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
 from oslo_db import exception as db_exc
@@ -14,7 +16,7 @@ from climate_core import exceptions
 from climate_core.db import calendar, sql, tables
 from climate_core.db.engine import Stale, signal
 from climate_core.db.registered_units import UnitTable
-from climate_core.db.tables import UNITS
+from climate_core.db.tables import ALLOCATIONS, LEASES, RESERVATIONS, UNITS
 from climate_hosts import hosts, nodes
 from climate_hosts.hosts import State
 
@@ -96,6 +98,7 @@ HOSTS: Final = UnitTable(
     unknown_unit=exceptions.HostNotFound,
     properties=_PROPERTIES,
     unknown_property=exceptions.HostPropertyNotFound,
+    groups_capacity=True,
 )
 
 
@@ -283,3 +286,93 @@ def _read_pool(name: str, count: int, row: sa.Row[Any] | None) -> hosts.Pool:
     if row is None:
         return hosts.Pool(name, count)
     return hosts.Pool(name, count, generation=row.generation, **(row.access or {}))
+
+
+#: Maximum number of allocations that are read; a page with more ends before.
+MAX_BARS: Final = 20_000
+
+
+class HostAllocation(NamedTuple):
+    """An allocation of a host, whose times include its preparation and cleaning."""
+
+    reservation_id: str
+    lease_id: str
+    name: str
+    project_id: str
+    status: str
+    start: datetime.datetime
+    end: datetime.datetime
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostRow:
+    """A host and its allocations."""
+
+    id: int
+    hypervisor_hostname: str
+    pool: str
+    available: bool
+    bars: list[HostAllocation]
+
+
+def read_timeline(
+    session: orm.Session,
+    since: datetime.datetime,
+    until: datetime.datetime,
+    marker: int,
+    limit: int,
+) -> tuple[list[HostRow], bool]:
+    """Read hosts with their allocations in a period, and whether there are more hosts.
+
+    A page ends before a host with which it would have more than :data:`MAX_BARS` allocations.
+
+    :raises climate_core.exceptions.BadRequest: a single host has more
+    """
+    page = (
+        sa.select(UNITS.c.id, _HOST.c.hypervisor_hostname, UNITS.c.pool, UNITS.c.available)
+        .join_from(_HOST, UNITS, _HOST.c.unit_id == UNITS.c.id)
+        .where(UNITS.c.id > marker)
+        .order_by(UNITS.c.id)
+        .limit(limit + 1)
+        .subquery()
+    )
+    is_allocated = sa.and_(
+        ALLOCATIONS.c.unit_id == page.c.id,
+        ALLOCATIONS.c.end > since,
+        ALLOCATIONS.c.start < until,
+    )
+    query = (
+        sa.select(
+            *page.c,
+            RESERVATIONS.c.id.label('reservation_id'),
+            LEASES.c.id.label('lease_id'),
+            LEASES.c.name,
+            LEASES.c.project_id,
+            LEASES.c.status,
+            ALLOCATIONS.c.start,
+            ALLOCATIONS.c.end,
+        )
+        .select_from(page)
+        .outerjoin(ALLOCATIONS, is_allocated)
+        .outerjoin(RESERVATIONS, ALLOCATIONS.c.reservation_id == RESERVATIONS.c.id)
+        .outerjoin(LEASES, RESERVATIONS.c.lease_id == LEASES.c.id)
+        .order_by(page.c.id, ALLOCATIONS.c.start, RESERVATIONS.c.id)
+        .limit(MAX_BARS + 1)
+    )
+    rows = session.execute(query).all()
+    found: dict[int, HostRow] = {}
+    for host_id, name, pool, available, *bar in rows:
+        host = found.setdefault(host_id, HostRow(host_id, name, pool, available, []))
+        if bar[0] is not None:
+            host.bars.append(HostAllocation(*bar))
+    whole = list(found.values())
+    if len(rows) > MAX_BARS:
+        # The last host may have more allocations.
+        whole.pop()
+        if not whole:
+            raise exceptions.BadRequest(
+                f'to: must be earlier: a host has more than {MAX_BARS} bars in this time.',
+                field='to',
+            )
+        return whole[:limit], True
+    return whole[:limit], len(whole) > limit

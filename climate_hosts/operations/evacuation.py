@@ -23,7 +23,8 @@ from climate_common import dates
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.cloud.connections import Connection
-from climate_core.lease import limits, model
+from climate_core.db.project_limits import Amounts
+from climate_core.lease import model
 from climate_core.lease.events import queue
 from climate_core.operations.allocation import count_shortage
 from climate_core.operations.draft import Draft
@@ -226,7 +227,7 @@ class PoolHostEvacuation(HostEvacuation):
         self,
         session: orm.Session,
         lease: model.Lease,
-        most: limits.Amounts | None,
+        most: Amounts | None,
         evacuated: Sequence[int],
     ) -> None:
         if self.queue.write_grant(session, lease, most, evacuated):

@@ -31,7 +31,7 @@ from climate_common import lanes
 from climate_core.cloud import errors
 from climate_core.cloud.connections import Connection
 from climate_core.cloud.placement import create_names
-from climate_core.db import leases, sql, store
+from climate_core.db import held_resources, leases, sql, store
 from climate_core.db.engine import Database
 from climate_core.lease import states
 from climate_core.lease.events import start
@@ -271,7 +271,7 @@ def find_stale_flavors(database: Database, conn: Connection) -> Iterator[str]:
     """Yield the ids of flavors whose reservation has ended or does not exist."""
     present = nova.list_reservation_flavors(conn)
     while chunk := {*islice(present, _CHUNK_SIZE)}:
-        yield from sorted(chunk - database.read(leases.filter_holding, chunk))
+        yield from sorted(chunk - database.read(held_resources.filter_holding, chunk))
 
 
 def repair_flavors(database: Database, conn: Connection, yes: bool) -> Iterator[RepairResult]:

@@ -26,12 +26,13 @@ from typing import NamedTuple
 
 from climate_common.dates import from_microseconds
 from climate_core.calendar import calendar, windows
-from climate_core.calendar.model import Demand, QueuedRequest, Timeline, Unit, entry_of
+from climate_core.calendar.model import Demand, QueuedRequest, Unit
 from climate_core.calendar.search import (
     InsufficientCapacity,
     JointSearch,
     Search,
 )
+from climate_core.calendar.unit_timeline import Timeline, entry_of
 from climate_core.lease.model import Allocation
 
 SECOND, HOUR, DAY = 1, 3600, 24 * 3600

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from climate_core.lease import events, limits, states
+from climate_core.db.project_limits import NAMES
+from climate_core.lease import events, states
 from climate_dashboard import words
 from climate_dashboard.leases import actions
 
@@ -17,7 +18,7 @@ from climate_dashboard.leases import actions
         (words.LEASE_STATUSES, states.LeaseStatus),
         (words.RESERVATION_STATUSES, states.ReservationStatus),
         (words.KINDS, states.LeaseKind),
-        (words.LIMITS, limits.NAMES),
+        (words.LIMITS, NAMES),
     ],
 )
 def test_every_status_kind_and_limit_has_a_word(

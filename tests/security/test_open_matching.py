@@ -10,7 +10,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.conf import cloud as reconcile_conf
-from climate_core.db import leases
+from climate_core.db import held_resources
 from climate_core.repair.reconciliation import Reconciler
 from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.plugins.host import HostPlugin
@@ -127,13 +127,13 @@ def test_lease_that_is_deleted_meanwhile_keeps_no_other_server_unmarked(
     world: LaneWorld, make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = world.enter(started(world, matching='open'))
-    held = leases.read_held_page
+    held = held_resources.read_held_page
 
     def with_deleted(*args: Any) -> Any:
         page = held(*args)
         return [dataclasses.replace(each, lease_id='deleted') for each in page[:1]] + page
 
-    monkeypatch.setattr(leases, 'read_held_page', with_deleted)
+    monkeypatch.setattr(held_resources, 'read_held_page', with_deleted)
     make().compare()
     assert list(marks(world)) == [server]
 

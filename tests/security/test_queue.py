@@ -9,7 +9,7 @@ import pytest
 
 from climate_common import dates
 from climate_core import exceptions
-from climate_core.calendar import calendar, search, windows
+from climate_core.calendar import calendar, windows
 from climate_core.calendar.model import Demand
 from climate_core.calendar.search import JointSearch
 from climate_core.cloud import servers
@@ -173,7 +173,7 @@ def test_servers_with_volumes_keep_no_other_project_from_preempting(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All are younger than the lease that can give way, so that they are chosen first."""
-    size, choose, searches = 40, search.choose_fewest_preempted, []
+    size, choose, searches = 40, server_preemption.choose_fewest_preempted, []
 
     def count(*args: Any) -> Any:
         searches.append(args)
@@ -190,7 +190,7 @@ def test_servers_with_volumes_keep_no_other_project_from_preempting(
     house.settle(1)
     (movable,) = house.world.lease(mine).live
     monkeypatch.setattr(servers, 'get', show)
-    monkeypatch.setattr(search, 'choose_fewest_preempted', count)
+    monkeypatch.setattr(server_preemption, 'choose_fewest_preempted', count)
     monkeypatch.setattr(server_preemption, '_MAX_SERVERS_CHECKED', size - 2)
     other = house.lease(1, project='project3')
     house.settle()

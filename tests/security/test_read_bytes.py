@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from climate_common.resource_types import SERVER, VOLUME
-from climate_core.db import forecast_reads, leases, tables
+from climate_core.db import forecast_reads, held_resources, leases, tables
 from climate_core.db import store as db_store
 from climate_core.db.engine import Database
 from climate_core.lease import model, states
@@ -107,7 +107,7 @@ def test_forecasts_read_what_they_need(
 def test_changed_reservation_is_read_as_it_is(database: Database) -> None:
     said, read = SPECIFICATIONS[VOLUME]
     store(database, VOLUME, {**NEEDED, 'volume': said})
-    (before, *_) = database.read(leases.read_held_page, VOLUME, '', 1)
+    (before, *_) = database.read(held_resources.read_held_page, VOLUME, '', 1)
     after = dataclasses.replace(before, params={**NEEDED, 'volume': {**said, 'size': 5}})
     database.write(db_store.update_reservations, [(before, after)])
     wanted = database.read(forecast_reads.read_planned, VOLUME)
@@ -151,11 +151,13 @@ def test_pass_through_the_queue_reads_a_bounded_number_of_bytes(database: Databa
     assert {each.id for each in waiting} == set(ids[-count:])
 
 
-@pytest.mark.parametrize('read_page', [leases.read_held_page, leases.read_reported_page])
+@pytest.mark.parametrize(
+    'read_page', [held_resources.read_held_page, held_resources.read_reported_page]
+)
 def test_pages_of_the_reconciliation_end_before_too_many_bytes(
     database: Database, monkeypatch: pytest.MonkeyPatch, read_page: Callable[..., Any]
 ) -> None:
-    monkeypatch.setattr(leases, 'MAX_PAGE_BYTES', 4 * 1024 * 1024)
+    monkeypatch.setattr(held_resources, 'MAX_PAGE_BYTES', 4 * 1024 * 1024)
     store(database, SERVER, {'server': SPECIFICATIONS[SERVER][0], model.REPORTED: {}})
     pages, after = [], ''
     database.read(read_page, 'test:none')

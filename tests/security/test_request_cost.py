@@ -14,8 +14,7 @@ from climate_core.api import reservations, validation
 from climate_core.api.schemas import leases as lease_schemas
 from climate_core.cloud import errors, services
 from climate_core.db import leases, listing
-from climate_core.lease import request as lease_request
-from climate_core.operations import quota
+from climate_core.operations import idempotency, quota
 from climate_core.plugins import provisioned_plugin, server_checks, stack_templates
 from climate_core.plugins.server import ServerPlugin
 from climate_core.plugins.volume import VolumePlugin
@@ -201,7 +200,7 @@ def test_digests_at_rest_need_a_key_to_be_guessed(made: Templated) -> None:
     for keys in ([], [second]):
         guessed = {
             *sealing.digests(limits.encode(said), lease_id, keys),
-            *lease_request.request_digests(request, lease_id, keys),
+            *idempotency.request_digests(request, lease_id, keys),
         }
         assert at_rest.isdisjoint(guessed)
     for keys in ([second, first], [third, second, first]):

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from climate_core.context import RequestContext
-from climate_core.db import tables
-from climate_core.db import usage as db
-from climate_core.lease import limits, model
+from climate_core.db import project_limits, tables
+from climate_core.lease import model
 from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.base import ReservedResource, ResourcePlugin
 from tests.support.world import TYPE, Things, World
@@ -34,7 +33,7 @@ class Keystone:
     is_on = True
 
     def __init__(self, **most: int) -> None:
-        self.most = dict.fromkeys(limits.NAMES, -1) | most
+        self.most = dict.fromkeys(project_limits.NAMES, -1) | most
         self.remembered: dict[str, int] | None = None
         self.asked: list[str] = []
 
@@ -98,4 +97,4 @@ def nothing_is_left(world: World) -> bool:
 
 
 def used(world: World, project: str = 'project1') -> dict[str, int]:
-    return {k: v for k, v in world.database.read(db.count_used, project).items() if v}
+    return {k: v for k, v in world.database.read(project_limits.count_used, project).items() if v}

@@ -61,7 +61,7 @@ ROW = {name: number for number, row in enumerate(ROWS) for name in row}
 #: What the pure domain must not import.
 IMPURE = ('sqlalchemy', 'openstack', 'keystoneauth1', 'requests', 'oslo_messaging', 'oslo_db')
 #: The modules of the calendar that read or write it, and those that take the rows of it.
-CALENDAR_WITH_IO = {'calendar', 'transaction'}
+CALENDAR_WITH_IO = {'calendar', 'index', 'series', 'transaction'}
 
 
 def name_of(path: pathlib.Path) -> str:

@@ -10,7 +10,7 @@ import webob
 from sqlalchemy import orm
 
 from climate_common import dates, limits, resource_types
-from climate_core import exceptions, policies
+from climate_core import exceptions, packages, policies
 from climate_core.api import policy, reservations, validation
 from climate_core.api.request import (
     Backend,
@@ -23,6 +23,7 @@ from climate_core.api.request import (
     set_digest_etag,
 )
 from climate_core.api.schemas import calendar as schema
+from climate_core.calendar import series
 from climate_core.db import sql, timeline
 from climate_core.lease import request as lease_request
 from climate_core.plugins import filters
@@ -141,11 +142,14 @@ def _hosts(
     number = parse_unit_id(marker)
     if number is None:
         raise exceptions.BadRequest('marker: must be the id of a host.', field='marker')
-    rows, more = timeline.read_host_page(
-        session, since, until, number, page_limit(backend, request)
-    )
-    links = next_links(request, str(rows[-1].id)) if more else None
-    return page_body('hosts', [_host(row) for row in rows], links)
+    limit = page_limit(backend, request)
+    pages = [
+        package.read_timeline(session, since, until, number, limit)
+        for package in packages.list_packages()
+    ]
+    hosts = [host for page, _ in pages for host in page]
+    links = next_links(request, hosts[-1]['id']) if any(more for _, more in pages) else None
+    return page_body('hosts', hosts, links)
 
 
 def _capacity(
@@ -178,7 +182,7 @@ def _capacity(
     _check_properties(names, units, sees_all)
     promises = [promise for promise in rows[1] if viewer.sees(promise.units.access)]
     span = dates.to_microseconds(since), dates.to_microseconds(until)
-    return [_series(series, names) for series in timeline.build_series(units, promises, *span)]
+    return [_show_series(each, names) for each in series.build_series(units, promises, *span)]
 
 
 def _check_properties(
@@ -214,38 +218,17 @@ def _bar(bar: timeline.TimelineRow) -> dict[str, Any]:
     }
 
 
-def _host(host: timeline.HostRow) -> dict[str, Any]:
-    return {
-        'id': str(host.id),
-        'hypervisor_hostname': host.hypervisor_hostname,
-        'pool': host.pool,
-        'reservable': host.available,
-        'bars': [
-            {
-                'lease_id': bar.lease_id,
-                'lease_name': bar.name,
-                'project_id': bar.project_id,
-                'status': bar.status,
-                'reservation_id': bar.reservation_id,
-                'start_date': dates.serialize(bar.start),
-                'end_date': dates.serialize(bar.end),
-            }
-            for bar in host.bars
-        ],
-    }
-
-
-def _series(series: timeline.Series, names: Sequence[str]) -> dict[str, Any]:
-    pairs = zip(names, series.properties, strict=True)
+def _show_series(found: series.Series, names: Sequence[str]) -> dict[str, Any]:
+    pairs = zip(names, found.properties, strict=True)
     by = {name: None if text is None else json.loads(text) for name, text in pairs}
     return {
-        'kind': series.kind,
-        'pool': series.pool,
+        'kind': found.kind,
+        'pool': found.pool,
         **({'properties': by} if names else {}),
-        'unit': series.unit,
+        'unit': found.unit,
         'steps': [
             {**each._asdict(), 'time': dates.serialize(dates.from_microseconds(each.time))}
-            for each in series.steps
+            for each in found.steps
         ],
     }
 

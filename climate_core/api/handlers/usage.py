@@ -14,9 +14,9 @@ from climate_core.api.request import Backend, Request, answer
 from climate_core.api.schemas import common
 from climate_core.db import sql
 from climate_core.db import usage as db
+from climate_core.db.project_limits import NAMES, UNLIMITED, count_used
 from climate_core.db.usage import Span
 from climate_core.delivery import usage
-from climate_core.lease import limits
 from climate_core.lease import request as lease_request
 
 #: The default period of planned usage before and after the start of this week.
@@ -93,7 +93,7 @@ _LIMIT: dict[str, Any] = common.closed(
     },
     ('limit', 'used'),
 )
-_LIMITS: dict[str, Any] = common.closed(dict.fromkeys(limits.NAMES, _LIMIT), limits.NAMES)
+_LIMITS: dict[str, Any] = common.closed(dict.fromkeys(NAMES, _LIMIT), NAMES)
 LIMITS: dict[str, Any] = common.envelope('limits', _LIMITS)
 LIMITS_QUERY: dict[str, dict[str, Any]] = {
     'project_id': {
@@ -229,9 +229,6 @@ def get_limits(backend: Backend, request: Request) -> webob.Response:
             'project_id: must be given, since the token has no project.', 'project_id'
         )
     most = backend.limits.read_limits(project_id) or {}
-    used = backend.database.read(db.count_used, project_id)
-    shown = {
-        name: {'limit': most.get(name, limits.UNLIMITED), 'used': used[name]}
-        for name in limits.NAMES
-    }
+    used = backend.database.read(count_used, project_id)
+    shown = {name: {'limit': most.get(name, UNLIMITED), 'used': used[name]} for name in NAMES}
     return answer(200, {'limits': shown})

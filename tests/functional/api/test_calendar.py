@@ -14,9 +14,10 @@ import webob
 from oslo_config import cfg
 
 from climate_core.api.handlers import calendar as handler
-from climate_core.db import store, tables, timeline
+from climate_core.db import store, tables
 from climate_core.db.engine import Database
 from climate_core.lease.history import Cause
+from climate_hosts.db import hosts
 from climate_hosts.plugins.host import HostPlugin
 from tests.functional.api import world
 from tests.functional.api.written import END, NOW
@@ -194,13 +195,13 @@ def test_hosts_come_in_pages(application: Any) -> None:
 def test_page_of_hosts_ends_before_too_many_bars(
     application: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timeline, 'MAX_BARS', 1)
+    monkeypatch.setattr(hosts, 'MAX_BARS', 1)
     first = ask(application, ADMIN, hosts='true').json
     assert [(each['id'], len(each['bars'])) for each in first['hosts']] == [('1', 1)]
     (link,) = first['hosts_links']
     second = world.ask(application, 'GET', link['href'], None, ADMIN, 200).json
     assert [(each['id'], len(each['bars'])) for each in second['hosts']] == [('2', 1)]
-    monkeypatch.setattr(timeline, 'MAX_BARS', 0)
+    monkeypatch.setattr(hosts, 'MAX_BARS', 0)
     assert ask(application, ADMIN, 400, hosts='true').json['field'] == 'to'
 
 

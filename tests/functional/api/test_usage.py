@@ -11,9 +11,9 @@ import pytest
 from oslo_config import cfg
 
 from climate_core.api.handlers import usage as handler
-from climate_core.db import sql, store, tables
+from climate_core.db import project_limits, sql, store, tables
 from climate_core.db.engine import Database
-from climate_core.lease import limits, model
+from climate_core.lease import model
 from climate_core.lease.history import Cause
 from tests.functional.api import world
 from tests.support import leases
@@ -147,7 +147,7 @@ def limited(tmp_path: pathlib.Path, fake: cloud_server.Server) -> cfg.ConfigOpts
 
 
 def test_limits_out_of_keystone(limited: cfg.ConfigOpts, fake: cloud_server.Server) -> None:
-    fake.state.limits.defaults = {**dict.fromkeys(limits.NAMES, 100), 'leases': 1}
+    fake.state.limits.defaults = {**dict.fromkeys(project_limits.NAMES, 100), 'leases': 1}
     fake.state.limits.projects = {('project', 'reserved_vcpus'): 7}
     database = Database(limited)
     with world.running(limited, database) as application:

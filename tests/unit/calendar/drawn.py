@@ -3,7 +3,8 @@
 
 from hypothesis import strategies as st
 
-from climate_core.calendar.model import Demand, Entry, Order, Timeline, Unit, total_amounts
+from climate_core.calendar.model import Demand, Order, Unit
+from climate_core.calendar.unit_timeline import Entry, Timeline, total_amounts
 from tests.unit.calendar import slow
 from tests.unit.calendar.units import Filter
 

@@ -12,7 +12,8 @@ from sqlalchemy import orm
 
 from climate_common.dates import from_microseconds
 from climate_core.calendar.calendar import Calendar
-from climate_core.calendar.model import Demand, Entry, Unit, total_amounts
+from climate_core.calendar.model import Demand, Unit
+from climate_core.calendar.unit_timeline import Entry, total_amounts
 from climate_core.db import sql, tables
 from climate_core.db.engine import Database
 from climate_core.lease.model import Allocation

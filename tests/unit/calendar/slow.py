@@ -4,7 +4,8 @@
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
-from climate_core.calendar.model import Demand, Entry, Timeline, Unit, total_amounts
+from climate_core.calendar.model import Demand, Unit
+from climate_core.calendar.unit_timeline import Entry, Timeline, total_amounts
 from climate_core.lease.model import Allocation
 
 Piece = Mapping[str, int] | None

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from climate_core.calendar import search as calendar_search
-from climate_core.calendar.model import Order, entry_of
+from climate_core.calendar.model import Order
+from climate_core.calendar.unit_timeline import entry_of
 from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, own_unit, search, timeline
 
 

@@ -6,7 +6,8 @@ from collections import defaultdict
 from hypothesis import given
 from hypothesis import strategies as st
 
-from climate_core.db.timeline import EqualAllocations, EqualUnits, Step, build_series
+from climate_core.calendar.series import Step, build_series
+from climate_core.db.timeline import EqualAllocations, EqualUnits
 
 SINCE, UNTIL = 10, 20
 CPUS = 8

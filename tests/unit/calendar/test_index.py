@@ -11,7 +11,7 @@ from sqlalchemy import orm
 
 from climate_core import exceptions
 from climate_core.calendar.calendar import Calendar, CalendarWarmup
-from climate_core.calendar.transaction import Index
+from climate_core.calendar.index import Index
 from climate_core.db import calendar as db_calendar
 from climate_core.db import sql
 from tests.support.world import executed
@@ -176,10 +176,14 @@ def test_first_reading_is_done_once(hall: Hall, monkeypatch: pytest.MonkeyPatch)
     assert index.snapshot.by_kind
 
 
-def test_reader_has_it_read_before_the_first_request(hall: Hall) -> None:
+def test_reader_has_it_read_before_the_first_request_and_logs_it_once(
+    hall: Hall, caplog: pytest.LogCaptureFixture
+) -> None:
     hall.units()
     reader = CalendarWarmup(hall.calendar)
-    reader.poll()
+    with caplog.at_level('INFO', 'climate_core.calendar'):
+        assert [reader.poll(), reader.poll()] == [None, None]
+    assert caplog.messages.count('The calendar is in memory') == 1
     reads = [each for each, _ in executed(hall.database, lambda: hall.check(demand()))]
     assert len(reads) == 1
     hall.database.dispose()

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.calendar import search as calendar_search
-from climate_core.calendar.model import Demand, Order, Timeline, Unit
+from climate_core.calendar.model import Demand, Order, Unit
 from climate_core.calendar.search import (
     InsufficientCapacity,
     JointSearch,
 )
+from climate_core.calendar.unit_timeline import Timeline
 from tests.unit.calendar import drawn, slow
 from tests.unit.calendar.units import VCPU, demand, own_unit, search, timeline
 

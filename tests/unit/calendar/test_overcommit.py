@@ -4,7 +4,8 @@
 import pytest
 
 from climate_common.dates import NEVER
-from climate_core.calendar.model import Overcommit, Timeline, Unit, entry_of, find_overcommits
+from climate_core.calendar.model import Unit
+from climate_core.calendar.unit_timeline import Overcommit, Timeline, entry_of, find_overcommits
 from climate_core.lease.model import Allocation
 from tests.unit.calendar.hall import Hall, demand, shares
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from climate_core.calendar import search
+from climate_core.calendar import preemption
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_fewest_and_youngest_leases_that_are_enough_are_chosen(
     pieces: list[int], needed: int, chosen: list[int]
 ) -> None:
     """Candidates are the indexes of ``pieces``, the youngest first."""
-    found = search.choose_preempted(
+    found = preemption.choose_preempted(
         range(len(pieces)), lambda some: sum(pieces[each] for each in some) >= needed
     )
     assert found == chosen
@@ -40,7 +40,7 @@ def test_candidates_are_halved_so_that_few_questions_are_asked() -> None:
         asked.append(len(some))
         return 0 in some
 
-    assert search.choose_preempted(range(1000), is_enough) == [0]
+    assert preemption.choose_preempted(range(1000), is_enough) == [0]
     assert len(asked) <= 11
 
 
@@ -52,7 +52,7 @@ def test_few_of_many_are_found_with_few_questions(needed: list[int]) -> None:
         asked.append(len(some))
         return {*needed} <= {*some}
 
-    assert search.choose_preempted(range(1000), is_enough) == needed
+    assert preemption.choose_preempted(range(1000), is_enough) == needed
     assert len(asked) <= 80
 
 
@@ -71,7 +71,7 @@ def test_few_of_many_are_found_with_few_questions(needed: list[int]) -> None:
 def test_fewest_are_chosen_where_leases_free_different_amounts(
     pieces: list[int], needed: int, chosen: list[int]
 ) -> None:
-    found = search.choose_fewest_preempted(
+    found = preemption.choose_fewest_preempted(
         range(len(pieces)), lambda some: sum(pieces[each] for each in some) >= needed
     )
     assert found == chosen
@@ -79,7 +79,7 @@ def test_fewest_are_chosen_where_leases_free_different_amounts(
 
 def test_no_set_is_compared_that_may_not_be() -> None:
     left = [True, False]
-    found = search.choose_fewest_preempted(
+    found = preemption.choose_fewest_preempted(
         [2, 1, 4, 5], lambda some: sum(some) >= 3, lambda: left.pop(0)
     )
     assert found == [2, 1]
@@ -93,5 +93,5 @@ def test_of_very_many_leases_not_all_sets_are_looked_at() -> None:
         asked.append(len(some))
         return len(some) >= 50
 
-    assert search.choose_fewest_preempted(range(1000), is_enough) == [*range(50)]
+    assert preemption.choose_fewest_preempted(range(1000), is_enough) == [*range(50)]
     assert len(asked) <= 250

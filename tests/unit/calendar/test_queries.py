@@ -162,15 +162,3 @@ def test_leases_that_wait_and_have_enough_are_chosen_in_their_order(hall: Hall) 
     found = hall.calendar.find_startable([waits('two', 2, 5), waits('one', 1), waits('none', 1)])
     assert [(each.number, each.seconds) for each in found] == [(0, 7200), (1, 0), (2, None)]
     assert [each.seconds for each in hall.calendar.find_startable([waits('two', 2)])] == [None]
-
-
-def test_surplus_is_what_is_promised_of_a_unit_that_became_too_small(hall: Hall) -> None:
-    (unit,) = hall.units()
-    (_, late) = (hall.book(shares(2))[0] for _ in range(2))
-    hall.calendar.refresh()
-    assert hall.calendar.find_overcommits('host') == []
-    hall.change_unit(unit, capacity={'vcpus': 3})
-    hall.calendar.refresh()
-    (found,) = hall.calendar.find_overcommits('host')
-    assert (found.unit_id, found.reservation_id) == (unit, late.reservation_id)
-    assert found.short == {'vcpus': (3, 4)}

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 import pytest
 
 from climate_common.dates import from_microseconds
-from climate_core.calendar.model import Demand, Entry, QueuedRequest, Timeline, Unit
+from climate_core.calendar.model import Demand, QueuedRequest, Unit
+from climate_core.calendar.unit_timeline import Entry, Timeline
 from climate_core.calendar.windows import backfill
 
 HOUR = 3_600_000_000

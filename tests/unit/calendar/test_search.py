@@ -10,8 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from climate_core.calendar import search as calendar_search
-from climate_core.calendar.model import Demand, Order, Timeline
+from climate_core.calendar.model import Demand, Order
 from climate_core.calendar.search import InsufficientCapacity, choose_units
+from climate_core.calendar.unit_timeline import Timeline
 from climate_core.lease.model import Allocation
 from tests.unit.calendar import drawn, slow
 from tests.unit.calendar.units import GAPS, SHARES, VCPU, demand, own_unit, search, timeline

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from climate_common.dates import FOREVER, NEVER
-from climate_core.calendar.model import Entry, Timeline, Unit
+from climate_core.calendar.model import Unit
+from climate_core.calendar.unit_timeline import Entry, Timeline
 
 SMALL = {'vcpus': 2, 'memory_mb': 1}
 

@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core.calendar import windows
-from climate_core.calendar.model import Demand, Entry, Timeline, Unit
+from climate_core.calendar.model import Demand, Unit
 from climate_core.calendar.search import JointSearch, Search
+from climate_core.calendar.unit_timeline import Entry, Timeline
 from tests.unit.calendar import drawn, slow
 
 #: Nothing changes after the last promise.

@@ -4,8 +4,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from climate_core.calendar.model import Demand, Entry, Timeline, Unit, UnitFilter
+from climate_core.calendar.model import Demand, Unit, UnitFilter
 from climate_core.calendar.search import Search
+from climate_core.calendar.unit_timeline import Entry, Timeline
 from climate_core.lease.model import Allocation
 
 VCPU = {'vcpus': 1}

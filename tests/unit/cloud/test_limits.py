@@ -18,10 +18,10 @@ from climate_core.cloud import Cloud
 from climate_core.cloud import limits as cloud_limits
 from climate_core.cloud.limits import Limits
 from climate_core.conf import limits as conf_group
-from climate_core.lease import limits
+from climate_core.db import project_limits
 from tests.support.fakes import settings
 
-NAMES = dict.fromkeys(limits.NAMES, 10)
+NAMES = dict.fromkeys(project_limits.NAMES, 10)
 DEFAULTS = {name: most for name, (most, _) in conf_group.PROJECT_LIMITS.items()}
 
 
@@ -152,7 +152,7 @@ def test_limits_are_read_after_a_failure(fake):
 
 
 def test_every_limit_has_a_finite_default():
-    assert list(DEFAULTS) == list(limits.NAMES)
+    assert list(DEFAULTS) == list(project_limits.NAMES)
     assert min(DEFAULTS.values()) > 0
 
 
@@ -206,7 +206,7 @@ def test_without_credentials_the_configured_limits_apply():
 
 
 def test_options_that_are_all_unlimited_are_no_limits(fake):
-    unlimited = dict.fromkeys(limits.NAMES, -1)
+    unlimited = dict.fromkeys(project_limits.NAMES, -1)
     assert make(fake.url, {'driver': 'configured', **unlimited}).read_limits('demo-id') is None
 
 

@@ -183,10 +183,10 @@ def test_hosts_have_their_bars_in_order(any_world: World) -> None:
     first, free = add(world.database), add(world.database, 'cn2')
     late = promise(world.database, first, START + 3 * HOUR, 1)
     soon = promise(world.database, first)
-    found, more = world.database.read(timeline.read_host_page, *SPAN, 0, 10)
+    found, more = world.database.read(hosts.read_timeline, *SPAN, 0, 10)
     shown = {each.id: [bar.lease_id for bar in each.bars] for each in found}
     assert (shown, more) == ({first: [soon.id, late.id], free: []}, False)
     assert (found[0].bars[0].start, found[0].bars[0].end) == (soon.start_date, soon.end_date)
-    page, more = world.database.read(timeline.read_host_page, *SPAN, 0, 1)
+    page, more = world.database.read(hosts.read_timeline, *SPAN, 0, 1)
     assert ([each.id for each in page], more) == ([first], True)
-    assert world.database.read(timeline.read_host_page, *SPAN, free, 1) == ([], False)
+    assert world.database.read(hosts.read_timeline, *SPAN, free, 1) == ([], False)

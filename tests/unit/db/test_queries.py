@@ -14,7 +14,17 @@ from oslo_db import exception as db_exc
 from sqlalchemy import orm
 
 from climate_core import exceptions
-from climate_core.db import events, forecast_reads, leases, listing, outbox, sql, store, tables
+from climate_core.db import (
+    events,
+    forecast_reads,
+    held_resources,
+    leases,
+    listing,
+    outbox,
+    sql,
+    store,
+    tables,
+)
 from climate_core.db.engine import Stale
 from climate_core.lease import transitions
 from climate_core.lease.events import end
@@ -141,15 +151,15 @@ def test_what_the_trust_needs_is_not_purged(any_world: World) -> None:
 def test_holder_of_a_resource_is_found(any_world: World) -> None:
     world = any_world
     lease_id = world.create('a', 'b', end=NEVER)
-    (held,) = world.database.read(leases.find_holding_reservations, TYPE, ['a', 'c'])
+    (held,) = world.database.read(held_resources.find_holding_reservations, TYPE, ['a', 'c'])
     assert (held.lease_id, held.resource_id) == (lease_id, 'a')
-    first = world.database.read(leases.read_held_page, TYPE, '', 1)
-    second = world.database.read(leases.read_held_page, TYPE, first[0].id, 1)
+    first = world.database.read(held_resources.read_held_page, TYPE, '', 1)
+    second = world.database.read(held_resources.read_held_page, TYPE, first[0].id, 1)
     assert {first[0].resource_id, second[0].resource_id} == {'a', 'b'}
     world.delete(lease_id)
     world.run_until_idle()
-    assert world.database.read(leases.find_holding_reservations, TYPE, ['a']) == []
-    assert world.database.read(leases.read_held_page, TYPE) == []
+    assert world.database.read(held_resources.find_holding_reservations, TYPE, ['a']) == []
+    assert world.database.read(held_resources.read_held_page, TYPE) == []
 
 
 def test_a_resource_is_held_once_whatever_the_program_thinks(any_world: World) -> None:
@@ -300,8 +310,8 @@ _SCANS = {
         lambda s: listing.read_page(s, listing.LeaseQuery('project1')),
         lambda s: events.read_due(s, 10, SERVICES),
         lambda s: events.read_due(s, 1, SERVICES, ['thing']),
-        lambda s: leases.find_holding_reservations(s, TYPE, ['a1']),
-        lambda s: leases.read_held_page(s, TYPE, 'x', 10),
+        lambda s: held_resources.find_holding_reservations(s, TYPE, ['a1']),
+        lambda s: held_resources.read_held_page(s, TYPE, 'x', 10),
         lambda s: outbox.claim_notifications(s, 60, 10),
         lambda s: outbox.seconds_until_delivery(s, outbox.DeliveriesInProgress(4)),
         lambda s: outbox.claim_deliveries(s, 60, 16, outbox.DeliveriesInProgress(4)),

@@ -12,7 +12,7 @@ from oslo_db import exception as db_exc
 
 from climate_common.resource_types import UNIT_HOURS
 from climate_core import exceptions
-from climate_core.db import outbox, tables
+from climate_core.db import outbox, project_limits, tables
 from climate_core.db import usage as db
 from climate_core.delivery import usage
 from climate_core.delivery import usage as engine
@@ -155,7 +155,7 @@ def test_a_promise_counts_from_the_start_of_its_lease_but_in_limits_at_once(
         world.create(each, start='2026-12-01 14:30', end='2026-12-01 18:00') for each in 'ab'
     )
     amounts(world, hosts=2)
-    assert world.database.read(db.count_used, 'project1')['reserved_hosts'] == 4
+    assert world.database.read(project_limits.count_used, 'project1')['reserved_hosts'] == 4
     world.delete(given_up)
     world.run_until_idle(hours=2, minutes=10)
     with world.database.engine.begin() as connection:

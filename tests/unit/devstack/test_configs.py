@@ -8,7 +8,7 @@ from oslo_config import cfg
 from oslo_policy import policy
 
 from climate_common import sealing
-from climate_core.lease import limits
+from climate_core.db.project_limits import NAMES
 from tests.unit.devstack import venv
 
 
@@ -144,4 +144,4 @@ def test_secrets_stay_the_same_when_loaded_again(tmp_path: pathlib.Path) -> None
 
 
 def test_every_limit_is_registered() -> None:
-    assert set(identity.LIMITS) == set(limits.NAMES)
+    assert set(identity.LIMITS) == set(NAMES)

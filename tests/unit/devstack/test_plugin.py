@@ -9,7 +9,7 @@ import pytest
 from climate_cloud import identity, rabbitmq
 
 from climate_common import sealing
-from climate_core.lease import limits
+from climate_core.db.project_limits import NAMES
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 
@@ -312,7 +312,7 @@ def test_leases_keep_what_is_secret_with_one_key(tmp_path: pathlib.Path, key: st
 def test_limits_are_registered_and_turned_on(tmp_path: pathlib.Path) -> None:
     calls = phase(tmp_path, *POST_CONFIG)
     made = [call.split() for call in calls if 'registered limit create' in call]
-    assert {words[-1] for words in made} == set(limits.NAMES)
+    assert {words[-1] for words in made} == set(NAMES)
     assert all(words[words.index('--region') + 1] == 'RegionOne' for words in made)
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Limits at create, join and change, against a database."""
 
+import datetime
 import threading
 from typing import Any
 
@@ -10,8 +11,9 @@ from oslo_db import exception as db_exc
 from climate_core import exceptions
 from climate_core.cloud.limits import Limits
 from climate_core.db import tables
-from climate_core.db import usage as db
+from climate_core.db.project_limits import count_used
 from climate_core.lease import model
+from tests.support.leases import NOON, lease
 from tests.support.quotas import (
     LATER,
     Judge,
@@ -44,6 +46,27 @@ def test_how_long_and_how_far_ahead_a_lease_may_be(
     with pytest.raises(error):
         world.update(lease_id, **{f'{name}_date': text for name, text in minute_more.items()})
     assert world.lease(lease_id) == before
+
+
+@pytest.mark.parametrize(
+    ('start', 'end', 'error', 'field', 'text'),
+    [
+        (0, 25, exceptions.LeaseTooLong, 'end_date', r'1:00:00 .*1 day, 1:00:00'),
+        # A part of a second too long does not look like the limit.
+        (0, 1.0001, exceptions.LeaseTooLong, 'end_date', r'1:00:00 long at most, not 1:00:01'),
+        (2, 3, exceptions.LeaseTooFarAhead, 'start_date', r'1:00:00 from now'),
+    ],
+)
+def test_error_names_the_limit_of_a_time_and_its_field(
+    world: World, start: float, end: float, error: Any, field: str, text: str
+) -> None:
+    for option in ('max_lease_seconds', 'max_ahead_seconds'):
+        world.conf.set_override(option, 3600, group='limits')
+    hour = datetime.timedelta(hours=1)
+    one = lease(start_date=NOON + start * hour, end_date=NOON + end * hour)
+    with pytest.raises(error, match=text) as caught:
+        world.operations.quota.check_time(one, NOON)
+    assert (caught.value.field, caught.value.status) == (field, 403)
 
 
 def test_exempt_project_may_exceed_the_lengths(world: World) -> None:
@@ -187,7 +210,7 @@ def test_create_asks_keystone_again_before_it_is_refused_by_what_was_counted(
     world.create('a')
     # Another manager has created one since that was counted.
     quota = world.operations.quota
-    noted = dict(world.database.read(db.count_used, 'project1'))
+    noted = dict(world.database.read(count_used, 'project1'))
     world.create('b')
     quota.note('project1', noted)
     keystone.remembered, keystone.most = keystone.most, {**keystone.most, 'leases': 3}

@@ -288,18 +288,6 @@ def test_what_holds_nothing_is_over_at_once() -> None:
     assert [e.event_type for e in change.lease.events if e.open] == [model.RELEASE_TRUST]
 
 
-@pytest.mark.parametrize('status', ['TERMINATING', 'TERMINATED', 'DELETING'])
-def test_what_ends_already_is_left_alone(status: str) -> None:
-    one = _lease(reservation(), status=status)
-    change = end.end_lease(one, NOON)
-    assert (change.lease, change.notifications) == (one, {})
-
-
-def test_a_lease_without_notice_of_its_end() -> None:
-    one = dataclasses.replace(_lease(reservation(), status='ACTIVE'), before_end_date=None)
-    assert end.end_lease(one, NOON + MINUTE).lease.before_end_date is None
-
-
 @pytest.mark.parametrize('status', ['PENDING', 'STARTING', 'ACTIVE', 'ERROR', 'TERMINATING'])
 @pytest.mark.parametrize('held', [True, False])
 def test_delete_hides_a_lease_when_it_holds_nothing(status: str, held: bool) -> None:

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from climate_common import event_types
-from climate_core.lease import events, model, views
+from climate_core.lease import events, model, transitions, views
 from climate_core.lease.events import end
 from climate_core.lease.transitions import EndStage
 from tests.support.leases import HOUR, NOON, lease, reservation
@@ -27,6 +27,15 @@ def test_every_row_can_be_documented(handler: events.EventHandler) -> None:
     assert bool(handler.notifications) != isinstance(handler, end.Cleanup)
 
 
+@pytest.mark.parametrize('handler', events.TABLE, ids=TYPES)
+def test_skip_completes_the_event_with_a_reason(handler: events.EventHandler) -> None:
+    one = lease(reservation('r'))
+    event = model.new_event(one.id, handler.event_type, NOON, NOON)
+    after = transitions.EventHandler.skip(handler, one, event, 'needless', NOON).lease
+    (done,) = after.events_of(handler.event_type)[-1:]
+    assert (done.open, done.status_reason) == (False, 'needless')
+
+
 def test_order_at_equal_times() -> None:
     ordered = sorted(TYPES, key=lambda each: events.get_handler(each).priority)
     assert set(ordered[:4]) == {model.BEFORE_START, model.READY, model.BEFORE_END, 'of_user'}, (
@@ -40,6 +49,7 @@ def test_order_at_equal_times() -> None:
 
 def test_types_without_a_row_are_of_users() -> None:
     assert events.is_user_event('call_mum')
+    assert events.get_handler('call_mum') is events.get_handler('of_user')
     assert not any(events.is_user_event(each) for each in TYPES if each != 'of_user')
     given = {each for each in (*TYPES, 'note') if events.get_handler(each).users_may_add}
     assert given == {model.BEFORE_END, 'of_user', 'note'}

@@ -1,4 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The limits of a project, and what counts for them in each database."""
+
 import datetime
 
 import pytest
@@ -6,32 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from climate_core import exceptions
-from climate_core.lease import limits, model
+from climate_core.db import project_limits as limits
+from climate_core.lease import model
+from tests.support import quotas
+from tests.support.world import World, user
 
 NOW = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
-
-
-def test_lease_that_is_too_long_is_refused() -> None:
-    limits.check_length(NOW, NOW + HOUR, 3600)
-    limits.check_length(NOW, NOW + 1000 * HOUR, 0)
-    with pytest.raises(exceptions.LeaseTooLong, match=r'1:00:00.*1 day, 1:00:00') as caught:
-        limits.check_length(NOW, NOW + 25 * HOUR, 3600)
-    assert (caught.value.code, caught.value.field) == ('lease.too_long', 'end_date')
-    assert caught.value.status == 403
-
-
-def test_lease_that_is_a_part_of_a_second_too_long_does_not_look_as_if_it_were_allowed() -> None:
-    with pytest.raises(exceptions.LeaseTooLong, match=r'1:00:00 long at most, not 1:00:01'):
-        limits.check_length(NOW, NOW + HOUR + datetime.timedelta(milliseconds=400), 3600)
-
-
-def test_start_too_far_ahead_is_refused() -> None:
-    limits.check_ahead(NOW + HOUR, NOW, 3600)
-    limits.check_ahead(NOW + 1000 * HOUR, NOW, 0)
-    with pytest.raises(exceptions.LeaseTooFarAhead) as caught:
-        limits.check_ahead(NOW + 2 * HOUR, NOW, 3600)
-    assert (caught.value.code, caught.value.field) == ('lease.too_far_ahead', 'start_date')
 
 
 def test_amounts_are_the_sum_of_the_reservations() -> None:
@@ -101,3 +84,22 @@ def test_the_time_is_the_first_at_which_it_fits(
     time = limits.available_from({'reserved_vcpus': most}, {'reserved_vcpus': vcpus}, leases, NOW)
     expected = next((hours for hours in range(6) if fits(hours)), None)
     assert time == (None if expected is None else NOW + expected * HOUR)
+
+
+#: What one resource of :class:`tests.support.quotas.Servers` holds.
+EACH = {'reserved_servers': 1, 'reserved_vcpus': 2, 'reserved_memory_mb': 512}
+
+
+def test_leases_and_what_their_resources_hold_are_counted(any_world: World) -> None:
+    quotas.limit(any_world)
+    assert any_world.database.read(limits.count_used, 'project1') == dict.fromkeys(limits.NAMES, 0)
+    any_world.create('a', 'b')
+    any_world.create()
+    any_world.create('c')
+    any_world.create('d', context=user('project2'))
+    held = {name: 3 * number for name, number in EACH.items()}
+    counted = {'leases': 3, **held}
+    assert (
+        any_world.database.read(limits.count_used, 'project1')
+        == dict.fromkeys(limits.NAMES, 0) | counted
+    )
