@@ -321,14 +321,15 @@ def find_last_allocation(
     """Return the number of live reservations that have a unit, and when the last of them ends.
 
     A lease that was deleted or cancelled before its start has not used the unit, and no longer
-    needs it, although the engine may not have ended the lease yet.
+    needs it, although the engine may not have ended the lease yet. An allocation may start after
+    its lease, and its plugin may use the unit a moment before that: the lease decides.
 
     :returns: None if there are none
     """
     was_cancelled = sa.and_(
         LEASES.c.status.in_(map(str, states.ENDING)),
         RESERVATIONS.c.status == str(states.ReservationStatus.PENDING),
-        ALLOCATIONS.c.start > sql.now(session),
+        LEASES.c.start_date > sql.now(session),
     )
     query = (
         sa.select(sa.func.count(RESERVATIONS.c.id.distinct()), sa.func.max(ALLOCATIONS.c.end))

@@ -15,6 +15,7 @@ from climate_core import exceptions
 from climate_core.cloud import Cloud
 from climate_core.context import RequestContext
 from climate_core.db import held_resources
+from climate_core.db.engine import retry
 from climate_core.lease import request, states
 from climate_core.lease.request import ErrorCollector
 from climate_core.operations import allocation, pool_forecast
@@ -26,6 +27,7 @@ from climate_core.operations.services import HostEvacuation, Services
 from climate_core.plugins.server_placement import RunningServer
 
 
+@retry
 def dry_run_create(
     creator: LeaseCreator,
     context: RequestContext,

@@ -26,7 +26,7 @@ from climate_core.conf.delivery import webhook_rules
 from climate_core.context import RequestContext
 from climate_core.db import leases, project_limits, store
 from climate_core.db import trusts as db_trusts
-from climate_core.db.engine import DATABASE_ERRORS, GroupWriter, Stale
+from climate_core.db.engine import DATABASE_ERRORS, GroupWriter, Stale, retry
 from climate_core.db.project_limits import Amounts
 from climate_core.engine.scheduler import Wakeups
 from climate_core.lease import changes, model, request, resources, states, views
@@ -358,11 +358,13 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
         )
         return dataclasses.replace(draft, wait_reason=_BEHIND) if behind else draft
 
+    @retry
     def _admit_allocated(self, draft: Draft) -> Draft:
         """Check the calendar; return the draft, perhaps with the leases that it preempts.
 
         The index in memory is sufficient where an error of it only costs an unused trust: the
-        transaction decides.
+        transaction decides. If preemptible leases change between two reads, there may be capacity
+        without preemption: all is checked again.
 
         :raises climate_core.exceptions.NotEnough: there is no capacity with preemption either
         """

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A lease of all that can be reserved is granted as a whole, and has an order."""
 
+import datetime
+
 import pytest
 import sqlalchemy as sa
 
@@ -127,3 +129,16 @@ def test_units_of_a_lease_that_has_started_cannot_be_removed_before_its_end(mixe
                 registered_units.find_last_allocation, allocated.unit_id
             )
             assert found is not None
+
+
+def test_unit_that_is_allocated_later_than_its_lease_starts_is_not_removed(mixed: Mixed) -> None:
+    """Its plugin may create the address shortly before the allocation starts."""
+    lease = mixed.lease(NOW, END, [some_addresses(), thing('volume')])
+    world = mixed.world
+    allocations = tables.ALLOCATIONS
+    later = sa.update(allocations).values(start=world.time.now + datetime.timedelta(seconds=1))
+    world.database.write(lambda session: session.execute(later))
+    world.operations.delete_lease(user(), lease.id)
+    (allocated,) = next(r for r in lease.reservations if r.allocations).allocations
+    found = world.database.read(registered_units.find_last_allocation, allocated.unit_id)
+    assert found == (1, lease.end_date)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from climate_core import exceptions
-from climate_core.db import events, leases
+from climate_core.db import events, forecast_reads, leases
 from climate_core.db import usage as db_usage
 from climate_core.delivery import usage
 from climate_core.operations import allocation, pool_forecast
@@ -53,6 +53,30 @@ def test_what_would_not_be_enough_is_refused_and_nobody_waits(hotel: Hotel) -> N
     with pytest.raises(exceptions.NotEnough):
         book(hotel, 'other', 2)
     assert hotel.status(first, second) == ['PENDING', 'PENDING']
+
+
+@pytest.mark.parametrize('is_dry_run', [False, True])
+def test_nobody_is_preempted_for_capacity_that_another_lease_has_just_released(
+    hotel: Hotel, monkeypatch: pytest.MonkeyPatch, is_dry_run: bool
+) -> None:
+    world = hotel.world
+    old, young = (book(hotel, name, preemptible=True) for name in ('old', 'young'))
+    find = forecast_reads.find_preemptible
+
+    def find_before_the_end(*args: Any) -> Any:
+        found = find(*args)
+        if world.lease(young).status != 'TERMINATED':
+            world.end(young)
+            world.run_until_idle()
+        return found
+
+    monkeypatch.setattr(forecast_reads, 'find_preemptible', find_before_the_end)
+    if is_dry_run:
+        values = {'name': 'other', **LATER, 'reservations': [{'resource_type': TYPE, 'min': 1}]}
+        assert world.operations.check_lease(user(), values)['granted']
+    else:
+        other = book(hotel, 'other')
+        assert hotel.status(old, young, other) == ['PENDING', 'TERMINATED', 'PENDING']
 
 
 def test_preemptible_lease_takes_nothing(hotel: Hotel) -> None:
