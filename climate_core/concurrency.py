@@ -91,14 +91,14 @@ class ReservingLimit:
     not answer. Requests of one project leave half, rounded down, to other projects: a user can
     choose requests that take a service a minute. So no project uses all turns of a type either.
 
-    :param most: maximum number; None for no limit
+    :param maximum: maximum number; None for no limit
     :param local_types: the types of resources whose reservation calls no service
     """
 
-    def __init__(self, most: int | None, local_types: Collection[str] = ()) -> None:
-        self._most = most
+    def __init__(self, maximum: int | None, local_types: Collection[str] = ()) -> None:
+        self._maximum = maximum
         self._local_types = frozenset(local_types)
-        self._taken = 0
+        self._count = 0
         self._by_type: Counter[str] = Counter()
         self._by_project: Counter[str | None] = Counter()
         self._changed = threading.Condition()
@@ -116,26 +116,26 @@ class ReservingLimit:
         :raises climate_core.exceptions.ServiceUnavailable: its caller no longer waits
         """
         types = self._find_remote_types(values)
-        if self._most is None or not types or context.by_service:
+        if self._maximum is None or not types or context.by_service:
             yield
             return
         with self._changed:
             if not self._changed.wait_for(
-                lambda: self._has_room(types, context.project_id), TURN_SECONDS
+                lambda: self._has_free_slot(types, context.project_id), TURN_SECONDS
             ):
                 raise exceptions.ServiceBusy(
                     'Too many requests are waiting for Nova, Cinder or Heat. '
                     'Try again in a second.'
                 )
             check_deadline()
-            self._taken += 1
+            self._count += 1
             self._by_type.update(types)
             self._by_project[context.project_id] += 1
         try:
             yield
         finally:
             with self._changed:
-                self._taken -= 1
+                self._count -= 1
                 self._by_type.subtract(types)
                 # This drops projects without a request.
                 self._by_project -= Counter([context.project_id])
@@ -148,11 +148,11 @@ class ReservingLimit:
         is_local = types <= self._local_types and values.get('kind') != _DRAINING_KIND
         return () if is_local else types
 
-    def _has_room(self, types: Collection[str], project_id: str | None) -> bool:
-        most = self._most or 0
-        of_type, of_project = most - most // 4, most - most // 2
+    def _has_free_slot(self, types: Collection[str], project_id: str | None) -> bool:
+        maximum = self._maximum or 0
+        of_type, of_project = maximum - maximum // 4, maximum - maximum // 2
         return (
-            self._taken < most
+            self._count < maximum
             and self._by_project[project_id] < of_project
             and all(self._by_type[name] < of_type for name in types)
         )
@@ -161,15 +161,15 @@ class ReservingLimit:
 class RateLimit:
     """Limit how often something happens in a period, for each key.
 
-    :param most: maximum number in a period, which starts with the first time
+    :param maximum: maximum number in a period, which starts with the first time
     :param seconds: length of a period
     """
 
     #: Maximum number of keys. Keys whose period has ended are removed; more are not allowed.
     MOST_KEYS: Final = 100_000
 
-    def __init__(self, most: int, seconds: float) -> None:
-        self._most, self._seconds = most, seconds
+    def __init__(self, maximum: int, seconds: float) -> None:
+        self._maximum, self._seconds = maximum, seconds
         self._lock = threading.Lock()
         #: Key -> the end of its period, and how often it happened in that.
         self._counts: dict[Hashable, tuple[float, int]] = {}
@@ -186,7 +186,7 @@ class RateLimit:
                         return False
                 end, count = now + self._seconds, 0
             self._counts[key] = end, count + 1
-        return count < self._most
+        return count < self._maximum
 
 
 class _Turn(Generic[I, T]):
@@ -202,11 +202,11 @@ class _Turn(Generic[I, T]):
 class BatchRunner(abc.ABC, Generic[I, T]):
     """Run the items of many threads in batches: one thread runs those that wait meanwhile.
 
-    :param most: maximum number of items of a batch
+    :param max_items: maximum number of items of a batch
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_items: int) -> None:
+        self._max_items = max_items
         self._busy: set[Hashable] = set()
         self._waiting: list[_Turn[I, T]] = []
         self._changed = threading.Condition(threading.Lock())
@@ -259,7 +259,7 @@ class BatchRunner(abc.ABC, Generic[I, T]):
         batch = {first.key: first}
         with self._changed:
             for waiting in self._waiting:
-                if len(batch) < self._most and waiting.line == first.line:
+                if len(batch) < self._max_items and waiting.line == first.line:
                     batch.setdefault(waiting.key, waiting)
             chosen = list(batch.values())
             self._waiting = [waiting for waiting in self._waiting if waiting not in chosen]
@@ -289,7 +289,7 @@ class RecentCache(Generic[T]):
         self._seconds = seconds
         self._clock = clock
         self._lock = threading.Lock()
-        self._kept: collections.OrderedDict[str, tuple[float, T]] = collections.OrderedDict()
+        self._entries: collections.OrderedDict[str, tuple[float, T]] = collections.OrderedDict()
 
     def find(self, key: str, seconds: float = 0.0) -> T | None:
         """Return the value of a key; None if it is not cached for some seconds more."""
@@ -297,7 +297,7 @@ class RecentCache(Generic[T]):
             entry = self._find(key, seconds)
         return None if entry is None else entry[1]
 
-    def get(self, key: str, make: Callable[[], T]) -> T:
+    def get(self, key: str, create: Callable[[], T]) -> T:
         """Return the value of a key; create it, outside of the lock, if it is not cached.
 
         If several threads create it at the same time, all of them get the first value.
@@ -306,7 +306,7 @@ class RecentCache(Generic[T]):
             entry = self._find(key)
         if entry is not None:
             return entry[1]
-        created = make()
+        created = create()
         with self._lock:
             entry = self._find(key)
             if entry is not None:
@@ -314,25 +314,25 @@ class RecentCache(Generic[T]):
             self._put(key, created)
         return created
 
-    def put(self, key: str, made: T) -> None:
+    def put(self, key: str, value: T) -> None:
         """Set the value of a key."""
         with self._lock:
-            self._put(key, made)
+            self._put(key, value)
 
     def _find(self, key: str, seconds: float = 0.0) -> tuple[float, T] | None:
-        entry = self._kept.get(key)
+        entry = self._entries.get(key)
         if entry is None or self._clock() + seconds >= entry[0] + self._seconds:
             return None
-        self._kept.move_to_end(key)
+        self._entries.move_to_end(key)
         return entry
 
-    def _put(self, key: str, made: T) -> None:
-        self._kept[key] = (self._clock(), made)
-        self._kept.move_to_end(key)
-        while len(self._kept) > self._size:
-            self._kept.popitem(last=False)
+    def _put(self, key: str, value: T) -> None:
+        self._entries[key] = (self._clock(), value)
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._size:
+            self._entries.popitem(last=False)
 
     def drop(self, key: str) -> None:
         """Remove a key; it is no error if it is missing."""
         with self._lock:
-            self._kept.pop(key, None)
+            self._entries.pop(key, None)

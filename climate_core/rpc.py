@@ -65,7 +65,7 @@ def open_transport(conf: cfg.ConfigOpts) -> messaging.Transport:
     return messaging.get_rpc_transport(conf, allowed_remote_exmods=[exceptions.__name__])
 
 
-def _remote(
+def _rpc_method(
     operation: Callable[Concatenate[Any, RequestContext, P], T],
     version: str = '1.0',
 ) -> Callable[Concatenate['ManagerClient', RequestContext, P], T]:
@@ -116,19 +116,19 @@ class ManagerClient:
         self._ping_seconds = min(_PING_SECONDS, conf.rpc_response_timeout)
         self._alive_until = 0.0
 
-    create_lease = _remote(LeaseCreator.create_lease)
-    check_lease = _remote(LeaseOperations.check_lease)
-    find_windows = _remote(LeaseOperations.find_windows)
-    update_lease = _remote(LeaseOperations.update_lease)
-    delete_lease = _remote(LeaseOperations.delete_lease)
-    start_lease = _remote(LeaseOperations.start_lease)
-    end_lease = _remote(LeaseOperations.end_lease)
-    add_reservation = _remote(LeaseCreator.add_reservation)
-    update_reservation = _remote(LeaseOperations.update_reservation)
-    remove_reservation = _remote(LeaseOperations.remove_reservation)
-    create_feed = _remote(FeedOperations.create_feed)
-    feed_roles = _remote(FeedOperations.feed_roles)
-    delete_feed = _remote(FeedOperations.delete_feed)
+    create_lease = _rpc_method(LeaseCreator.create_lease)
+    check_lease = _rpc_method(LeaseOperations.check_lease)
+    find_windows = _rpc_method(LeaseOperations.find_windows)
+    update_lease = _rpc_method(LeaseOperations.update_lease)
+    delete_lease = _rpc_method(LeaseOperations.delete_lease)
+    start_lease = _rpc_method(LeaseOperations.start_lease)
+    end_lease = _rpc_method(LeaseOperations.end_lease)
+    add_reservation = _rpc_method(LeaseCreator.add_reservation)
+    update_reservation = _rpc_method(LeaseOperations.update_reservation)
+    remove_reservation = _rpc_method(LeaseOperations.remove_reservation)
+    create_feed = _rpc_method(FeedOperations.create_feed)
+    feed_roles = _rpc_method(FeedOperations.feed_roles)
+    delete_feed = _rpc_method(FeedOperations.delete_feed)
 
     def call(
         self,
@@ -139,7 +139,7 @@ class ManagerClient:
         **kw: P.kwargs,
     ) -> T:
         """Call an operation of a reservation package, as ``HostOperations.create_host``."""
-        return _remote(operation)(self, context, *args, **kw)
+        return _rpc_method(operation)(self, context, *args, **kw)
 
     def nudge(self, context: RequestContext) -> None:
         """Notify every manager to poll due events, without a reply; the hint may be lost."""

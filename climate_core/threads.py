@@ -30,20 +30,20 @@ class Backoff:
     """Seconds before the second attempt, doubled with every further one up to a maximum."""
 
     first: float
-    most: float
+    maximum: float
 
     @classmethod
     def of(cls, conf: cfg.ConfigOpts) -> 'Backoff':
         """Return the backoff of events, from section ``[engine]``."""
         return cls(conf.engine.retry_seconds, conf.engine.retry_max_seconds)
 
-    def delay(self, attempts: int, least: float = 0.0) -> float:
+    def delay(self, attempts: int, minimum: float = 0.0) -> float:
         """Return the seconds to wait after a number of failed attempts.
 
-        :param least: seconds that the other side asked for, see
+        :param minimum: seconds that the other side asked for, see
             :func:`climate_core.cloud.errors.read_retry_after`
         """
-        return min(self.most, max(least, self.first * 2.0 ** min(attempts, 60)))
+        return min(self.maximum, max(minimum, self.first * 2.0 ** min(attempts, 60)))
 
 
 LOG = log.getLogger(__name__)

@@ -191,10 +191,10 @@ class Host(Node):
         is_usable = self.available and not self.is_shared and self.state is State.ENROLLED
         return is_usable and self.power is None and not self.kept_on
 
-    def knows(self, known: Node) -> bool:
+    def knows(self, node: Node) -> bool:
         """Return whether it matches its description by Nova and Placement."""
         return all(
-            getattr(self, field.name) == getattr(known, field.name)
+            getattr(self, field.name) == getattr(node, field.name)
             for field in dataclasses.fields(Node)
         )
 

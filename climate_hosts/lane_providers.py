@@ -61,7 +61,7 @@ def create_lane(
             row = errors.read_response(response, PLACEMENT.name)
             lane, generation = placement.read_provider(row), row['generation']
     if lane is None or lane.root_id != root.id:
-        raise errors.Refused(
+        raise errors.Forbidden(
             f'The resource provider {name} does not belong to {root.name}. Delete it and restart '
             'the nova-compute of its host.'
         )
@@ -76,15 +76,15 @@ def _complete_lane(conn: Connection, lane_id: str, generation: int | None) -> No
     """
 
     path = f'/resource_providers/{lane_id}'
-    known = None if generation is None else {GENERATION: generation, 'inventories': {}}
-    slots = placement.ProviderPart(conn, f'{path}/inventories', known)
+    present_value = None if generation is None else {GENERATION: generation, 'inventories': {}}
+    slots = placement.ProviderPart(conn, f'{path}/inventories', present_value)
     for found in slots:
         if lanes.SLOT in found['inventories'] and lanes.HOST in found['inventories']:
             # A lane that existed before may be open, and stays open.
             break
         slots.put({'inventories': _lane_inventories(1, is_open=False)})
-    known = None if generation is None else {**slots.value, 'traits': []}
-    traits = placement.ProviderPart(conn, f'{path}/traits', known)
+    present_value = None if generation is None else {**slots.value, 'traits': []}
+    traits = placement.ProviderPart(conn, f'{path}/traits', present_value)
     for found in traits:
         if lanes.TRAIT in found['traits']:
             break
@@ -124,10 +124,10 @@ def set_slots(conn: Connection, lane_id: str, slots: int | None = None, *, is_op
     part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/inventories')
     for found in part:
         total = found['inventories'][lanes.SLOT]['total'] if slots is None else slots
-        wanted = _lane_inventories(total, is_open)
-        if _has(found, wanted):
+        inventories = _lane_inventories(total, is_open)
+        if _has(found, inventories):
             break
-        part.put({'inventories': wanted})
+        part.put({'inventories': inventories})
 
 
 def open_lane(
@@ -135,14 +135,14 @@ def open_lane(
     lane_id: str,
     slots: int,
     aggregates: Collection[str],
-    found: LaneAccess,
+    access_before: LaneAccess,
 ) -> bool:
     """Open a closed lane to servers; one request if it was prepared.
 
-    :param found: as it is, or as :func:`prepare_lane` left it
+    :param access_before: as it is, or as :func:`prepare_lane` left it
     :returns: False: it has changed, and was not opened
     """
-    access = _give_lane(conn, lane_id, aggregates, found)
+    access = _give_lane(conn, lane_id, aggregates, access_before)
     return access is not None and _put_slots(conn, lane_id, slots, True, access) is not None
 
 
@@ -171,25 +171,25 @@ def prepare_lane(
 
 
 def _give_lane(
-    conn: Connection, lane_id: str, aggregates: Collection[str], found: LaneAccess
+    conn: Connection, lane_id: str, aggregates: Collection[str], access: LaneAccess
 ) -> LaneAccess | None:
     """Set whose servers may enter a lane; None if it has changed since it was read."""
-    if found.aggregates == {*aggregates}:
-        return found
-    body = {GENERATION: found.generation, 'aggregates': sorted(aggregates)}
+    if access.aggregates == {*aggregates}:
+        return access
+    body = {GENERATION: access.generation, 'aggregates': sorted(aggregates)}
     path = f'/resource_providers/{lane_id}/aggregates'
     written = placement.put_if_unchanged(conn, path, body)
     return None if written is None else LaneAccess(written[GENERATION], frozenset(aggregates))
 
 
 def _put_slots(
-    conn: Connection, lane_id: str, slots: int, is_open: bool, found: LaneAccess
+    conn: Connection, lane_id: str, slots: int, is_open: bool, access: LaneAccess
 ) -> LaneAccess | None:
     """Set the slots of a lane; None if it has changed since it was read."""
-    body = {GENERATION: found.generation, 'inventories': _lane_inventories(slots, is_open)}
+    body = {GENERATION: access.generation, 'inventories': _lane_inventories(slots, is_open)}
     path = f'/resource_providers/{lane_id}/inventories'
     written = placement.put_if_unchanged(conn, path, body)
-    return None if written is None else LaneAccess(written[GENERATION], found.aggregates)
+    return None if written is None else LaneAccess(written[GENERATION], access.aggregates)
 
 
 def close_lane(conn: Connection, lane_id: str) -> list[str]:
@@ -255,7 +255,7 @@ def _close_if(
 def _close_unchanged(
     conn: Connection,
     lane_id: str,
-    found: LaneAccess,
+    access: LaneAccess,
     aggregates: Collection[str],
     always_write: bool,
 ) -> LaneAccess | None:
@@ -264,14 +264,14 @@ def _close_unchanged(
     The slots go first, for they decide about claims.
     """
     seen = PLACEMENT.read(conn, f'/resource_providers/{lane_id}/inventories')
-    if seen[GENERATION] != found.generation:
+    if seen[GENERATION] != access.generation:
         return None
     total = seen['inventories'][lanes.SLOT]['total']
     is_closed = _has(seen, _lane_inventories(total, is_open=False))
     if is_closed and not always_write:
-        closed: LaneAccess | None = found
+        closed: LaneAccess | None = access
     else:
-        closed = _put_slots(conn, lane_id, total, False, found)
+        closed = _put_slots(conn, lane_id, total, False, access)
     return closed and _give_lane(conn, lane_id, aggregates, closed)
 
 
@@ -289,15 +289,15 @@ def clear_lane(
     return cleared and cleared[0].aggregates
 
 
-def clear_unchanged(conn: Connection, lane_id: str, found: LaneAccess) -> bool:
+def clear_unchanged(conn: Connection, lane_id: str, access: LaneAccess) -> bool:
     """Close a lane as :func:`clear_lane` does; False if it has changed since it was read."""
-    return _close_unchanged(conn, lane_id, found, (), always_write=True) is not None
+    return _close_unchanged(conn, lane_id, access, (), always_write=True) is not None
 
 
 def _release_lane(conn: Connection, lane_id: str, ended: str, generation: int) -> None:
     """Remove the aggregates of a closed lane, unless a reservation has got it since."""
-    known = {GENERATION: generation, 'aggregates': [ended]}
-    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/aggregates', known)
+    present_value = {GENERATION: generation, 'aggregates': [ended]}
+    part = placement.ProviderPart(conn, f'/resource_providers/{lane_id}/aggregates', present_value)
     for found in part:
         if found['aggregates'] != [ended]:
             break
@@ -311,11 +311,12 @@ def _lane_inventories(slots: int, is_open: bool) -> dict[str, dict[str, int]]:
     }
 
 
-def _has(found: Mapping[str, Any], wanted: Mapping[str, Mapping[str, int]]) -> bool:
+def _has(provider: Mapping[str, Any], inventories: Mapping[str, Mapping[str, int]]) -> bool:
     """Return whether inventories are as wanted; missing values are 0."""
-    present = found['inventories']
-    return present.keys() == wanted.keys() and all(
-        {'reserved': 0, **each}.items() <= present[name].items() for name, each in wanted.items()
+    present = provider['inventories']
+    return present.keys() == inventories.keys() and all(
+        {'reserved': 0, **each}.items() <= present[name].items()
+        for name, each in inventories.items()
     )
 
 
@@ -343,14 +344,14 @@ def claim_host(conn: Connection, provider_id: str) -> bool:
     }
     if not 0 < len(wanted) <= _MAX_ALLOCATIONS:
         return False
-    there = placement.read_allocations(conn, provider_id)
-    if there.keys() - wanted.keys():
+    allocations = placement.read_allocations(conn, provider_id)
+    if allocations.keys() - wanted.keys():
         release_host(conn, provider_id)
         return False
-    if _is_claimed(there, wanted):
+    if _is_claimed(allocations, wanted):
         return True
     # Delete the claim of an earlier inventory.
-    for each in there:
+    for each in allocations:
         _delete(conn, each)
     owner = {
         'project_id': conn.session.get_project_id(),
@@ -374,9 +375,9 @@ def claim_host(conn: Connection, provider_id: str) -> bool:
 
 def release_host(conn: Connection, provider_id: str) -> None:
     """Release a host, if it is claimed."""
-    there = placement.list_consumers(conn, provider_id)
-    ours = {_id(provider_id, number) for number in range(_MAX_ALLOCATIONS)} if there else set()
-    for consumer in sorted(ours.intersection(there)):
+    consumers = placement.list_consumers(conn, provider_id)
+    ours = {_id(provider_id, number) for number in range(_MAX_ALLOCATIONS)} if consumers else set()
+    for consumer in sorted(ours.intersection(consumers)):
         _delete(conn, consumer)
 
 
@@ -391,15 +392,15 @@ def _id(provider_id: str, number: int) -> str:
     return str(uuid.uuid5(_NAMESPACE, f'{provider_id}|{number}'))
 
 
-def _is_claimed(there: Mapping[str, Mapping[str, int]], wanted: Mapping[str, int]) -> bool:
-    return {each: found.get(_CLASS) for each, found in there.items()} == dict(wanted)
+def _is_claimed(allocations: Mapping[str, Mapping[str, int]], amounts: Mapping[str, int]) -> bool:
+    return {each: found.get(_CLASS) for each, found in allocations.items()} == dict(amounts)
 
 
 def _amounts(inventory: Mapping[str, Any]) -> Sequence[int]:
     """Split an inventory into amounts that an allocation may have."""
     total = int((inventory['total'] - inventory['reserved']) * inventory['allocation_ratio'])
-    most = min(inventory['max_unit'], total)
-    if most <= 0:
+    largest = min(inventory['max_unit'], total)
+    if largest <= 0:
         return []
-    whole, rest = divmod(total, most)
-    return [most] * whole + ([rest] if rest else [])
+    whole, rest = divmod(total, largest)
+    return [largest] * whole + ([rest] if rest else [])

@@ -83,9 +83,9 @@ def describe_node(
     )
 
 
-def with_unit_sizes(known: Node, units: Mapping[str, Sequence[int]]) -> Node:
+def with_unit_sizes(node: Node, units: Mapping[str, Sequence[int]]) -> Node:
     """Return a node with other limits of the size of a server."""
-    return dataclasses.replace(known, details={**known.details, 'units': _unit_sizes(units)})
+    return dataclasses.replace(node, details={**node.details, 'units': _unit_sizes(units)})
 
 
 def _unit_sizes(units: Mapping[str, Sequence[int]]) -> dict[str, list[int]]:

@@ -54,12 +54,12 @@ def list_aggregates(conn: Connection) -> Mapping[str, list[str]]:
 
 def list_isolated_hosts(conn: Connection, trait: str) -> set[str]:
     """Return the service hosts that are in a host aggregate whose servers must require a trait."""
-    wanted = f'trait:{trait}'
+    required = f'trait:{trait}'
     return {
         host
         for aggregate in NOVA_HOSTS.read(conn, '/os-aggregates', 'aggregates')
         for host in aggregate['hosts']
-        if aggregate.get('metadata', {}).get(wanted) == 'required'
+        if aggregate.get('metadata', {}).get(required) == 'required'
     }
 
 

@@ -153,17 +153,17 @@ class ProviderPart:
     when a value is written.
 
     :param path: of the part
-    :param known: the present value with the generation of the provider, to save a request
+    :param present_value: the present value with the generation of the provider, to save a request
     :ivar value: the present value, with the generation
     """
 
     def __init__(
-        self, conn: Connection, path: str, known: Mapping[str, Any] | None = None
+        self, conn: Connection, path: str, present_value: Mapping[str, Any] | None = None
     ) -> None:
         self._conn = conn
         self._path = path
         self._is_written = False
-        self.value: Mapping[str, Any] = known or {}
+        self.value: Mapping[str, Any] = present_value or {}
 
     def __iter__(self) -> Iterator[Mapping[str, Any]]:
         """Yield the present value for each attempt.

@@ -34,40 +34,40 @@ def tag(reservation_id: str) -> str:
     return f'{_TAG}{reservation_id}'
 
 
-def reservation_of(found: Mapping[str, Any]) -> tuple[str, bool] | None:
+def reservation_of(resource: Mapping[str, Any]) -> tuple[str, bool] | None:
     """Return for which reservation something was created, and whether its description says so.
 
     A tag alone may be of Blazar, which has the same one.
 
-    :param found: it, as Neutron shows it; None: it was created for none
+    :param resource: it, as Neutron shows it; None: it was created for none
     """
-    described = found.get('description') or ''
+    described = resource.get('description') or ''
     if described.startswith(_MARK):
         return described.removeprefix(_MARK), True
-    tags = (each for each in found.get('tags', ()) if each.startswith(_TAG))
+    tags = (each for each in resource.get('tags', ()) if each.startswith(_TAG))
     tagged = next(tags, None)
     return None if tagged is None else (tagged.removeprefix(_TAG), False)
 
 
-def is_marked(found: Mapping[str, Any]) -> bool:
+def is_marked(resource: Mapping[str, Any]) -> bool:
     """Return whether something was created for any lease.
 
-    :param found: it, as Neutron shows it
+    :param resource: it, as Neutron shows it
     """
-    tags = found.get('tags', ())
-    return (found.get('description') or '').startswith(_MARK) or any(
+    tags = resource.get('tags', ())
+    return (resource.get('description') or '').startswith(_MARK) or any(
         each.startswith(_TAG) for each in tags
     )
 
 
-def is_marked_for(found: Mapping[str, Any], reservation_id: str, project_id: str) -> bool:
+def is_marked_for(resource: Mapping[str, Any], reservation_id: str, project_id: str) -> bool:
     """Return whether something of a project was created for a reservation.
 
-    :param found: it, as Neutron shows it
+    :param resource: it, as Neutron shows it
     """
-    marked = found.get('description') == mark(reservation_id)
-    tagged = tag(reservation_id) in found.get('tags', ())
-    return bool(found['project_id'] == project_id and (marked or tagged))
+    marked = resource.get('description') == mark(reservation_id)
+    tagged = tag(reservation_id) in resource.get('tags', ())
+    return bool(resource['project_id'] == project_id and (marked or tagged))
 
 
 #: Number of addresses in one URL, which web servers accept up to 8 KiB.
@@ -104,7 +104,7 @@ def list_floatingip_ids(conn: Connection) -> Iterator[str]:
 
 
 def check_all_floatingips_visible(conn: Connection) -> None:
-    """Raise Refused if these rights do not see the floating IPs of every project."""
+    """Raise Forbidden if these rights do not see the floating IPs of every project."""
     neutron.check_all_visible(conn, 'floating IPs')
 
 
@@ -179,10 +179,10 @@ def provider_attributes(segment: 'Segment') -> dict[str, Any]:
 
 def find_network(conn: Connection, segment: 'Segment') -> dict[str, Any] | None:
     """Return the network of a segment; None if there is none that these rights see."""
-    wanted = provider_attributes(segment)
+    attributes = provider_attributes(segment)
     # Neutron leaves out filters and fields that these rights may not read.
-    for each in NEUTRON.pages(conn, '/networks', 'networks', wanted):
-        if wanted.items() <= each.items():
+    for each in NEUTRON.pages(conn, '/networks', 'networks', attributes):
+        if attributes.items() <= each.items():
             return each
     return None
 
@@ -195,11 +195,11 @@ def find_used_segments(
     :param segments: all of the same physical network
     """
     by_number = {each.segment_id: each for each in segments}
-    wanted = provider_attributes(next(iter(segments)))
+    attributes = provider_attributes(next(iter(segments)))
     if len(segments) > 1:
-        del wanted['provider:segmentation_id']
+        del attributes['provider:segmentation_id']
     found = {}
-    for each in NEUTRON.pages(conn, '/networks', 'networks', wanted):
+    for each in NEUTRON.pages(conn, '/networks', 'networks', attributes):
         segment = by_number.get(each.get('provider:segmentation_id', 0))
         if segment is not None and provider_attributes(segment).items() <= each.items():
             found[segment] = each
@@ -216,17 +216,20 @@ def find_unknown_attribute(conn: Connection, segment: 'Segment') -> str | None:
 
     :returns: ``network_type`` or ``physical_network``
     """
-    wanted = {'provider:network_type': segment.network_type, 'provider:physical_network': 'none'}
+    attributes = {
+        'provider:network_type': segment.network_type,
+        'provider:physical_network': 'none',
+    }
     if segment.physical_network:
-        wanted |= provider_attributes(segment) | {'provider:segmentation_id': _INVALID_VLAN}
-    response = NEUTRON.send(conn, 'POST', '/networks', {'network': {'name': 'none', **wanted}})
+        attributes |= provider_attributes(segment) | {'provider:segmentation_id': _INVALID_VLAN}
+    response = NEUTRON.send(conn, 'POST', '/networks', {'network': {'name': 'none', **attributes}})
     if response.status_code not in (400, 409):
-        made = errors.read_response(response, NEUTRON.name, 'network')
-        NEUTRON.request(conn, 'DELETE', f'/networks/{made["id"]}')
+        network = errors.read_response(response, NEUTRON.name, 'network')
+        NEUTRON.request(conn, 'DELETE', f'/networks/{network["id"]}')
         return None
-    told = errors.error_message(response)
+    message = errors.error_message(response)
     found = (
-        name for name, text in _UNKNOWN_MESSAGES.items() if text.format(**segment.facts) in told
+        name for name, text in _UNKNOWN_MESSAGES.items() if text.format(**segment.facts) in message
     )
     return next(found, None)
 
@@ -238,6 +241,6 @@ def list_segment_ranges(conn: Connection) -> list[dict[str, Any]]:
     them.
     """
     path = '/network-segment-ranges'
-    with contextlib.suppress(errors.Gone, errors.Refused):
+    with contextlib.suppress(errors.Gone, errors.Forbidden):
         return list(NEUTRON.pages(conn, path, 'network_segment_ranges', {}))
     return []

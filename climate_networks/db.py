@@ -74,10 +74,10 @@ def find_registered_addresses(
     session: orm.Session, network_id: str, addresses: Iterable[str]
 ) -> list[str]:
     """Return the registered addresses of a network among these; one statement."""
-    wanted, row = [*addresses], _FLOATING_IP.c
-    query = sa.select(row.address).where(row.network_id == network_id, row.address.in_(wanted))
+    listed, row = [*addresses], _FLOATING_IP.c
+    query = sa.select(row.address).where(row.network_id == network_id, row.address.in_(listed))
     found = {*session.scalars(query)}
-    return [address for address in wanted if address in found]
+    return [address for address in listed if address in found]
 
 
 def insert_floatingips(

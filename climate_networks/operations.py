@@ -58,8 +58,10 @@ class FloatingIpOperations:
         """
         field, addresses = units.read_addresses(dict(values))
         network_id = values['floating_network_id']
-        there = self.database.read(db.find_registered_addresses, network_id, map(str, addresses))
-        check_unregistered(exceptions.FloatingIpExists, field, there)
+        registered = self.database.read(
+            db.find_registered_addresses, network_id, map(str, addresses)
+        )
+        check_unregistered(exceptions.FloatingIpExists, field, registered)
         conn = self.cloud.service()
         with errors.require_services():
             _check_external_network(conn, network_id)
@@ -143,17 +145,17 @@ class NetworkOperations:
         """
         extra = {name: each for name, each in values.get('extra', {}).items() if each is not None}
         units.check_segment_properties(extra)
-        field, wanted = units.read_segments(values)
+        field, segments = units.read_segments(values)
         check_unregistered(
             exceptions.NetworkExists,
             field,
-            self.database.read(db.find_registered_segments, wanted),
+            self.database.read(db.find_registered_segments, segments),
         )
         with errors.require_services():
-            _check_segments_free(self.cloud.service(), wanted, field)
+            _check_segments_free(self.cloud.service(), segments, field)
         unit = {'available': values.get('available', True), 'access': _read_access(values, None)}
-        with reject_duplicates(exceptions.NetworkExists, field, len(wanted)):
-            return self.database.write(db.insert_segments, wanted, unit, extra)
+        with reject_duplicates(exceptions.NetworkExists, field, len(segments)):
+            return self.database.write(db.insert_segments, segments, unit, extra)
 
     @remote(policies.UPDATE_NETWORKS, for_operators=True, writes=True)
     def update_network(
@@ -192,23 +194,23 @@ class NetworkOperations:
         self.database.write(db.SEGMENTS.set_private, name, private)
 
 
-def _check_segments_free(conn: Connection, wanted: Sequence[units.Segment], field: str) -> None:
+def _check_segments_free(conn: Connection, segments: Sequence[units.Segment], field: str) -> None:
     """Reject segments that Neutron does not know, chooses for other projects, or uses.
 
-    :param wanted: all of the same physical network
+    :param segments: all of the same physical network
     :param field: that has their numbers
     """
-    unknown = cloud.find_unknown_attribute(conn, wanted[0])
+    unknown = cloud.find_unknown_attribute(conn, segments[0])
     if unknown is not None:
         raise exceptions.BadRequest(
-            f'{unknown}: Neutron has no {_ATTRIBUTE_NOUNS[unknown]} {wanted[0].facts[unknown]}. '
+            f'{unknown}: Neutron has no {_ATTRIBUTE_NOUNS[unknown]} {segments[0].facts[unknown]}. '
             f'{_CONFIGURED_BY[unknown]}',
             field=unknown,
         )
-    problem = next(_find_in_ranges(conn, wanted), None)
+    problem = next(_find_in_ranges(conn, segments), None)
     if problem is not None:
         raise exceptions.BadRequest(f'{field}: {problem}', field=field)
-    used = cloud.find_used_segments(conn, wanted)
+    used = cloud.find_used_segments(conn, segments)
     if used:
         segment, network = min(used.items(), key=lambda each: each[0].segment_id)
         raise exceptions.NetworkInUse(
@@ -342,9 +344,9 @@ def reject_duplicates(error: type[exceptions.Conflict], field: str, count: int) 
     try:
         yield
     except db_exc.DBDuplicateEntry as exc:
-        told = 'it is' if count == 1 else 'one of them is'
+        verb = 'it is' if count == 1 else 'one of them is'
         raise error(
-            f'{field}: {told} registered for leases already. List them, and leave out what is '
+            f'{field}: {verb} registered for leases already. List them, and leave out what is '
             'in the list.',
             field=field,
         ) from exc
@@ -360,9 +362,9 @@ def check_unregistered(
     if registered:
         listed = ', '.join(map(str, registered[:_MAX_NAMED]))
         more = f' and {len(registered) - _MAX_NAMED} more' if len(registered) > _MAX_NAMED else ''
-        told = 'is' if len(registered) == 1 else 'are'
+        verb = 'is' if len(registered) == 1 else 'are'
         raise error(
-            f'{field}: {listed}{more} {told} registered for leases already. Leave out what is.',
+            f'{field}: {listed}{more} {verb} registered for leases already. Leave out what is.',
             field=field,
         )
 

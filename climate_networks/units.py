@@ -274,12 +274,13 @@ def find_range(
     return next(iter(found), None)
 
 
-def describe_range(segment: Segment, found: Mapping[str, Any], project_id: str) -> str:
+def describe_range(segment: Segment, segment_range: Mapping[str, Any], project_id: str) -> str:
     """Explain to operators that Neutron chooses a segment from a range for other projects."""
     return (
-        f'{segment} is in the network segment range {found["minimum"]}-{found["maximum"]} '
-        f'({found["id"]}), from which Neutron chooses for other projects. Remove it from that '
-        f'range, or add it to one that is not shared, of the project {project_id}.'
+        f'{segment} is in the network segment range {segment_range["minimum"]}-'
+        f'{segment_range["maximum"]} ({segment_range["id"]}), from which Neutron chooses for '
+        'other projects. Remove it from that range, or add it to one that is not shared, of the '
+        f'project {project_id}.'
     )
 
 

@@ -91,7 +91,7 @@ function configure_climate {
     # Nova, Cinder and Heat notify, and a look follows each notification.
     local kind
     for kind in instance volume stack; do
-        iniset "$CLIMATE_CONF" "virtual:$kind" first_look_seconds 5
+        iniset "$CLIMATE_CONF" "virtual:$kind" first_poll_seconds 5
     done
     if [[ -n "$CLIMATE_LIMITS" ]]; then
         # oslo.limit looks among the services and endpoints of the whole cloud.

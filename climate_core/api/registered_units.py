@@ -276,7 +276,7 @@ class UnitCalls(abc.ABC, Generic[R]):
         :param operation: the operation of the manager, as ``HostOperations.set_host_property``
         """
         private = request.read_body(UPDATE_PROPERTY)['private']
-        backend.manager.call(operation, request.context, name, private)
+        backend.manager_client.call(operation, request.context, name, private)
         shown = {
             'id': name,
             'resource_type': self.resource_type,

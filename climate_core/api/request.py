@@ -80,7 +80,7 @@ class Backend:
 
     Applications of one process share no backend.
 
-    :param manager: receives the writes
+    :param manager_client: receives the writes
     :param plugins: the plugins by type of resource
     :param reserving: limits the number of concurrent requests that reserve resources
     """
@@ -89,11 +89,11 @@ class Backend:
         self,
         conf: cfg.ConfigOpts,
         database: Database,
-        manager: ManagerClient,
+        manager_client: ManagerClient,
         plugins: Mapping[str, type[base.ResourcePlugin]],
         reserving: ReservingLimit,
     ) -> None:
-        self.conf, self.database, self.manager = conf, database, manager
+        self.conf, self.database, self.manager_client = conf, database, manager_client
         self.plugins, self.reserving = plugins, reserving
         self.enforcer = policy.make_enforcer(conf)
         self.limits = Limits(conf, Cloud(conf))

@@ -190,7 +190,7 @@ def create(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     values = check_reservation(backend, convert_reservation(request.read_body(CREATE)))
     generation = expected_generation(request)
     with backend.reserving.turn(request.context, values):
-        reservation_id = backend.manager.add_reservation(
+        reservation_id = backend.manager_client.add_reservation(
             request.context, lease_id, values, generation
         )
     return _answer(backend, 201, lease_id, reservation_id)
@@ -205,7 +205,7 @@ def update(
     reservation = lease.get_reservation(reservation_id)
     values = _check_change(backend, reservation, request.read_body(CHANGE))
     generation = expected_generation(request)
-    backend.manager.update_reservation(
+    backend.manager_client.update_reservation(
         request.context, lease_id, reservation_id, values, generation
     )
     return _answer(backend, 200, lease_id, reservation_id)
@@ -218,7 +218,9 @@ def delete(
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.DELETE_RESERVATION, lease)
     generation = expected_generation(request)
-    backend.manager.remove_reservation(request.context, lease_id, reservation_id, generation)
+    backend.manager_client.remove_reservation(
+        request.context, lease_id, reservation_id, generation
+    )
     return answer(204)
 
 

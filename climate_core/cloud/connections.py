@@ -325,7 +325,7 @@ class Cloud:
     def owner(self, trust_id: str) -> Connection:
         """Return a connection with a token of this trust, plus the service's token.
 
-        :raises climate_core.cloud.errors.TrustRefused: the trust, its owner or a delegated role
+        :raises climate_core.cloud.errors.TrustRejected: the trust, its owner or a delegated role
             no longer exists
         :raises climate_core.exceptions.Transient: Keystone does not answer, or does not know the
             service user
@@ -362,7 +362,7 @@ class Cloud:
             except _TRUST_REJECTED as exc:
                 try:
                     self._raise_trust_refused(trust_id, exc)
-                except errors.TrustRefused:
+                except errors.TrustRejected:
                     self._retire_trust(trust_id)
                     raise
 
@@ -401,7 +401,7 @@ class Cloud:
         self._service_auth.get_token(self._shared_session)
         self._owners.drop(trust_id)
         LOG.warning('Keystone does not accept trust %s: %s', trust_id, exc)
-        raise errors.TrustRefused(
+        raise errors.TrustRejected(
             "Keystone does not accept the trust of the lease's owner any more: "
             f'{errors.redact(str(exc))}'
         ) from exc

@@ -5,13 +5,13 @@
 no connection, timeout, no endpoint        :class:`~climate_core.exceptions.Transient`
 408, 413, 425, 429, 5xx                    :class:`~climate_core.exceptions.Transient`
 500                                        :class:`Broken`, a Transient
-401                                        :class:`Unaccepted`, a Transient
+401                                        :class:`Unauthorized`, a Transient
 409                                        :class:`Busy`, a Transient
 404                                        :class:`Gone`
-403                                        :class:`Refused`, a Permanent
+403                                        :class:`Forbidden`, a Permanent
 400                                        :class:`Rejected`, a Permanent
 the rest of 4xx                            :class:`~climate_core.exceptions.Permanent`
-the owner's trust is rejected              :class:`TrustRefused`, a Permanent
+the owner's trust is rejected              :class:`TrustRejected`, a Permanent
 =========================================  ==========================================
 
 The messages of these exceptions are for users, without host names, URLs and tokens of the cloud.
@@ -46,11 +46,11 @@ class Broken(exceptions.Transient):
     """The service failed with an Internal Server Error (500)."""
 
 
-class Unaccepted(exceptions.Transient):
+class Unauthorized(exceptions.Transient):
     """The token is rejected (401). An operator can fix that for the token of the service user."""
 
 
-class Refused(exceptions.Permanent):
+class Forbidden(exceptions.Permanent):
     """The service rejects the request for lack of rights (403)."""
 
 
@@ -58,7 +58,7 @@ class Rejected(exceptions.Permanent):
     """The service rejects the request as it is (400)."""
 
 
-class TrustRefused(exceptions.Permanent):
+class TrustRejected(exceptions.Permanent):
     """Keystone no longer accepts the trust of the owner."""
 
 
@@ -77,8 +77,8 @@ _LOGGED = 2000
 #: HTTP status -> exception; the rest of 5xx is Transient, the rest of 4xx Permanent.
 _KINDS: Mapping[int, type[Exception]] = {
     400: Rejected,
-    401: Unaccepted,
-    403: Refused,
+    401: Unauthorized,
+    403: Forbidden,
     404: Gone,
     409: Busy,
     500: Broken,
@@ -208,9 +208,9 @@ def for_user(field: str | None = None) -> Iterator[None]:
         yield
     except Gone as exc:
         raise exceptions.ResourceNotFound(str(exc), field=field) from exc
-    except Refused as exc:
+    except Forbidden as exc:
         raise exceptions.Forbidden(str(exc), field=field) from exc
-    except Unaccepted as exc:
+    except Unauthorized as exc:
         raise exceptions.Unauthorized(str(exc)) from exc
     except exceptions.Transient as exc:
         raise exceptions.ServiceUnavailable(str(exc)) from exc

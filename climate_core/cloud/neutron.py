@@ -69,14 +69,14 @@ def _error_type(response: 'requests.Response') -> str:
     return ''
 
 
-def update(conn: Connection, noun: str, one: str, values: Mapping[str, Any]) -> None:
+def update(conn: Connection, noun: str, resource_id: str, values: Mapping[str, Any]) -> None:
     """Update a resource."""
-    NEUTRON.request(conn, 'PUT', f'/{noun}s/{one}', {noun: values})
+    NEUTRON.request(conn, 'PUT', f'/{noun}s/{resource_id}', {noun: values})
 
 
-def set_tags(conn: Connection, noun: str, one: str, tags: Collection[str]) -> None:
+def set_tags(conn: Connection, noun: str, resource_id: str, tags: Collection[str]) -> None:
     """Set the tags of a resource; Neutron accepts none when it creates the resource."""
-    NEUTRON.request(conn, 'PUT', f'/{noun}s/{one}/tags', {'tags': sorted(tags)})
+    NEUTRON.request(conn, 'PUT', f'/{noun}s/{resource_id}/tags', {'tags': sorted(tags)})
 
 
 def list_tagged(conn: Connection, noun: str) -> Iterator[dict[str, Any]]:
@@ -99,17 +99,17 @@ def find_existing(conn: Connection, noun: str, ids: Collection[str]) -> set[str]
     return existing
 
 
-def read_changed_at(conn: Connection, noun: str, one: str) -> datetime.datetime | None:
+def read_changed_at(conn: Connection, noun: str, resource_id: str) -> datetime.datetime | None:
     """Return when a resource last changed; None if it does not exist or does not show that."""
     try:
-        stamp = NEUTRON.read(conn, f'/{noun}s/{one}', noun).get('updated_at')
+        stamp = NEUTRON.read(conn, f'/{noun}s/{resource_id}', noun).get('updated_at')
     except errors.Gone:
         return None
     return datetime.datetime.fromisoformat(stamp) if stamp else None
 
 
 def check_all_visible(conn: Connection, plural: str) -> None:
-    """Raise Refused if these rights do not see the resources of every project.
+    """Raise Forbidden if these rights do not see the resources of every project.
 
     A list of resources does not show that: Neutron reduces it to the own project for other users.
     No other request of a service shows it either, so this checks the roles.
@@ -120,7 +120,7 @@ def check_all_visible(conn: Connection, plural: str) -> None:
         access = cast('BaseIdentityPlugin', conn.session.auth).get_access(conn.session)
     roles: list[str] = access.role_names  # type: ignore[assignment]
     if not {'admin', 'service'} & {*roles}:
-        raise errors.Refused(f'Climate does not see the {plural} of every project.')
+        raise errors.Forbidden(f'Climate does not see the {plural} of every project.')
 
 
 def check_network(conn: Connection, network_id: str, allows_external: bool = False) -> None:
@@ -192,7 +192,7 @@ def check_port_unused(conn: Connection, port_id: str) -> None:
         )
 
 
-def check_security_group(conn: Connection, wanted: str) -> None:
+def check_security_group(conn: Connection, group: str) -> None:
     """Check that the project of these rights has one security group of this name or id.
 
     :raises climate_core.cloud.errors.Gone: there is no such group
@@ -200,16 +200,16 @@ def check_security_group(conn: Connection, wanted: str) -> None:
     """
     total = 0
     for key in ('name', 'id'):
-        query = {key: wanted, 'project_id': conn.current_project_id or ''}
+        query = {key: group, 'project_id': conn.current_project_id or ''}
         groups = NEUTRON.read(conn, '/security-groups', 'security_groups', query)
         if len(groups) == 1:
             return
         total += len(groups)
     if total:
         raise exceptions.Permanent(
-            f'This project has {total} security groups {wanted}: give the id of one.'
+            f'This project has {total} security groups {group}: give the id of one.'
         )
-    raise errors.Gone(f'There is no security group {wanted} in this project.')
+    raise errors.Gone(f'There is no security group {group} in this project.')
 
 
 #: The prefix of ``device_owner`` of ports that are parts of networks; servers and the like own the

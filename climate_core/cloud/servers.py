@@ -58,14 +58,14 @@ def is_deleting(server: Mapping[str, Any]) -> bool:
     return server.get('OS-EXT-STS:task_state') in _DELETING
 
 
-def create(conn: Connection, wanted: Mapping[str, Any], hints: Mapping[str, Any]) -> str:
+def create(conn: Connection, server: Mapping[str, Any], hints: Mapping[str, Any]) -> str:
     """Request a server, RESERVED if the hints request that; return its id.
 
-    :param wanted: the ``server`` of the body of POST /servers
+    :param server: the ``server`` of the body of POST /servers
     :raises climate_core.exceptions.Permanent: Nova rejects it, including with 409 (a port is in
         use) and 403 (a quota is exceeded)
     """
-    body = {'server': dict(wanted), 'os:scheduler_hints': dict(hints)}
+    body = {'server': dict(server), 'os:scheduler_hints': dict(hints)}
     response = NOVA.send(conn, 'POST', '/servers', body)
     kind = exceptions.Permanent if response.status_code == 409 else None
     errors.check_response(response, NOVA.name, kind)
@@ -171,7 +171,7 @@ def detach(conn: Connection, server_id: str, volume_id: str) -> None:
 
 
 def check_all_visible(conn: Connection) -> None:
-    """Raise Refused if these rights do not see the servers of every project."""
+    """Raise Forbidden if these rights do not see the servers of every project."""
     NOVA.read(conn, '/servers', 'servers', {'all_tenants': 1, 'limit': 1})
 
 

@@ -41,11 +41,11 @@ class Lookups:
 
     Use it only where nothing waits for a change.
 
-    :param most: maximum number of requests that are sent
+    :param max_requests: maximum number of requests that are sent
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_requests: int) -> None:
+        self._max_requests = max_requests
         self._sent = 0
         self._answers: dict[Hashable, requests.Response] = {}
 
@@ -66,7 +66,7 @@ class Lookups:
         """
         if key is not None and key in self._answers:
             return self._answers[key]
-        if self._sent >= self._most:
+        if self._sent >= self._max_requests:
             raise TooManyLookups
         self._sent += 1
         return None
@@ -195,7 +195,7 @@ class Service:
         """
         try:
             listed = self.read(conn, '/os-availability-zone', 'availabilityZoneInfo')
-        except (errors.Refused, errors.Gone):
+        except (errors.Forbidden, errors.Gone):
             return
         zones = {zone_row['zoneName']: zone_row['zoneState']['available'] for zone_row in listed}
         if zone in zones and (zones[zone] or not is_available):

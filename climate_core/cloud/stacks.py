@@ -107,37 +107,37 @@ def find(conn: Connection, name: str) -> Stack | None:
     return _parse(stacks[0]) if stacks else None
 
 
-def preview(conn: Connection, wanted: Mapping[str, Any]) -> list[Any]:
+def preview(conn: Connection, request: Mapping[str, Any]) -> list[Any]:
     """Preview a stack: Heat checks its resources and creates nothing.
 
-    :param wanted: as for :func:`create`
+    :param request: as for :func:`create`
     :returns: its resources with their properties; those of a nested stack are a list
     """
-    response = _send_new(conn, '/stacks/preview', wanted)
+    response = _send_new(conn, '/stacks/preview', request)
     return errors.read_response(response, HEAT.name, 'stack').get('resources') or []
 
 
-def create(conn: Connection, wanted: Mapping[str, Any]) -> str:
+def create(conn: Connection, request: Mapping[str, Any]) -> str:
     """Request a stack; return its id.
 
-    :param wanted: ``stack_name``, ``template``, perhaps ``parameters``, ``environment``,
+    :param request: ``stack_name``, ``template``, perhaps ``parameters``, ``environment``,
         ``files``, ``tags`` (a text with commas)
     :raises StackNameTaken: the project has a stack of this name
     """
-    response = _send_new(conn, '/stacks', wanted)
+    response = _send_new(conn, '/stacks', request)
     return str(errors.read_response(response, HEAT.name, 'stack')['id'])
 
 
-def _send_new(conn: Connection, path: str, wanted: Mapping[str, Any]) -> 'requests.Response':
-    response = HEAT.send(conn, 'POST', path, wanted)
+def _send_new(conn: Connection, path: str, request: Mapping[str, Any]) -> 'requests.Response':
+    response = HEAT.send(conn, 'POST', path, request)
     kind = {409: StackNameTaken, 413: exceptions.Permanent}.get(response.status_code)
     return errors.check_response(response, HEAT.name, kind)
 
 
 def read_files(conn: Connection, stack: Stack) -> Mapping[str, str]:
     """Return the files of a stack: name -> text."""
-    found: dict[str, str] = HEAT.read(conn, f'{stack.path}/files')
-    return found
+    files: dict[str, str] = HEAT.read(conn, f'{stack.path}/files')
+    return files
 
 
 def find_root(conn: Connection, stack: Stack) -> Stack:
@@ -209,7 +209,7 @@ def read_last_event_id(conn: Connection, stack: Stack) -> str | None:
 
 
 def check_all_visible(conn: Connection) -> None:
-    """Raise Refused if these rights do not see the stacks of every project.
+    """Raise Forbidden if these rights do not see the stacks of every project.
 
     A list of stacks does not show that: Heat reduces it to the own project for other users. So
     this requests a list that only administrators get.

@@ -103,13 +103,13 @@ class Trusts:
         """
         try:
             self._delete(self._cloud.service(), trust_id)
-        except errors.Refused:
+        except errors.Forbidden:
             self._delete_as_owner(trust_id)
 
     def roles(self, trust_id: str) -> Sequence[str]:
         """Return the names of the roles that a trust delegates now.
 
-        :raises climate_core.cloud.errors.TrustRefused: the trust, its owner or a delegated role
+        :raises climate_core.cloud.errors.TrustRejected: the trust, its owner or a delegated role
             no longer exists
         :raises climate_core.exceptions.Transient: Keystone does not answer
         """
@@ -159,7 +159,7 @@ class Trusts:
     def _delete_as_owner(self, trust_id: str) -> None:
         try:
             owner = self._cloud.owner(trust_id)
-        except errors.TrustRefused as exc:
+        except errors.TrustRejected as exc:
             raise exceptions.Permanent(
                 f'the trust {trust_id} is no longer used, and only an administrator may delete '
                 f'it: {exc}'

@@ -60,14 +60,14 @@ def has_backend(volume: Mapping[str, Any]) -> bool:
     return bool(volume.get(_HOST, True))
 
 
-def create(conn: Connection, wanted: Mapping[str, Any], hints: Mapping[str, str]) -> str:
+def create(conn: Connection, volume: Mapping[str, Any], hints: Mapping[str, str]) -> str:
     """Request a volume, reserved if the hints request that; return its id.
 
-    :param wanted: the ``volume`` of the body of POST /volumes
+    :param volume: the ``volume`` of the body of POST /volumes
     :raises climate_core.exceptions.Permanent: Cinder rejects it, including with 413 (a quota is
         exceeded)
     """
-    body = {'volume': dict(wanted), 'OS-SCH-HNT:scheduler_hints': dict(hints)}
+    body = {'volume': dict(volume), 'OS-SCH-HNT:scheduler_hints': dict(hints)}
     response = CINDER.send(conn, 'POST', '/volumes', body)
     kind = exceptions.Permanent if response.status_code == 413 else None
     errors.check_response(response, CINDER.name, kind)
@@ -85,11 +85,11 @@ def find_by_reservation(
     return list_ids(conn, all_projects, metadata=metadata)
 
 
-def check_type(conn: Connection, wanted: str) -> None:
+def check_type(conn: Connection, name_or_id: str) -> None:
     """Raise Gone if the user of these rights has no volume type of this name or id."""
     types = CINDER.pages(conn, '/types', 'volume_types', {})
-    if not any(wanted in (volume_type['id'], volume_type['name']) for volume_type in types):
-        raise errors.Gone(f'There is no volume type {wanted} that you may use.')
+    if not any(name_or_id in (volume_type['id'], volume_type['name']) for volume_type in types):
+        raise errors.Gone(f'There is no volume type {name_or_id} that you may use.')
 
 
 def list_pools(conn: Connection) -> list[dict[str, Any]]:
@@ -191,7 +191,7 @@ def has_snapshots(conn: Connection, volume_id: str, all_projects: bool) -> bool:
 
 
 def check_all_visible(conn: Connection) -> None:
-    """Raise Refused if these rights do not see the volumes of every project.
+    """Raise Forbidden if these rights do not see the volumes of every project.
 
     A list of volumes does not show that: Cinder reduces it to the own project for other users. So
     this requests a list that only administrators get.
@@ -206,7 +206,7 @@ def find_hidden(conn: Connection) -> str | None:
     answers 404, as for a deleted volume, if ``volume:get`` does not accept them
     (cinder/volume/api.py ``API.get``).
 
-    :raises climate_core.cloud.errors.Refused: these rights are not those of an administrator
+    :raises climate_core.cloud.errors.Forbidden: these rights are not those of an administrator
     """
     check_all_visible(conn)
 

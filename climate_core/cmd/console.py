@@ -90,12 +90,12 @@ NOTHING_FOUND, SOMETHING_FOUND, NOT_CHECKED = 0, 1, 2
 STATUS_HELP = 'exit status: 0 nothing is wrong, 1 something was found, 2 it could not be checked'
 
 
-def exit_status(found: object, unseen: object = None) -> int:
+def exit_status(has_findings: object, unseen: object = None) -> int:
     """Return the exit status of a command.
 
-    :param found: true if something was found
+    :param has_findings: true if something was found
     :param unseen: true if something could not be checked
     """
     if unseen:
         return NOT_CHECKED
-    return SOMETHING_FOUND if found else NOTHING_FOUND
+    return SOMETHING_FOUND if has_findings else NOTHING_FOUND

@@ -92,8 +92,8 @@ class UpgradeChecks(security.Checks):
         return upgradecheck.Result(_SUCCESS)
 
     def _fail(self, exc: Exception) -> upgradecheck.Result:
-        said = f'The database cannot be used: {console.describe_error(self.conf, exc)}'
-        return upgradecheck.Result(_FAILURE, said)
+        problem = f'The database cannot be used: {console.describe_error(self.conf, exc)}'
+        return upgradecheck.Result(_FAILURE, problem)
 
     def _check_phase(self) -> upgradecheck.Result:
         """Check that nothing of the last upgrade is left to do."""

@@ -130,7 +130,7 @@ def _notification_section(
             help=f'Listen to the notifications of {service}, so that Climate detects immediately '
             f'when one of the {lost}, and when a requested action completes. Without it the '
             'reconciliation (section [reconcile]) or the next poll detects it later, see '
-            f'first_look_seconds.{needs}',
+            f'first_poll_seconds.{needs}',
         ),
         cfg.StrOpt(
             'transport_url',

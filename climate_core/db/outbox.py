@@ -222,7 +222,7 @@ class DeliveriesInProgress:
         """Return the values of a column that have reached its limit."""
         return [key for key, count in self._counts[name].items() if count >= self._limits[name]]
 
-    def room(self) -> sa.ColumnElement[bool]:
+    def sendable_condition(self) -> sa.ColumnElement[bool]:
         """Return the SQL condition for rows that may be sent now."""
         full = {name: self.full(name) for name in self._limits}
         return sa.and_(
@@ -293,7 +293,7 @@ def _seal_call(session: orm.Session, lease_id: str, webhook: Mapping[str, Any]) 
 
 def seconds_until_delivery(session: orm.Session, busy: DeliveriesInProgress) -> float | None:
     """Return in how many seconds a delivery is due that no limit delays."""
-    return _seconds_until_due(session, DELIVERIES, busy.room())
+    return _seconds_until_due(session, DELIVERIES, busy.sendable_condition())
 
 
 def claim_deliveries(
@@ -307,7 +307,7 @@ def claim_deliveries(
         sa.select(
             DELIVERIES.c.id, DELIVERIES.c.lease_id, DELIVERIES.c.project_id, DELIVERIES.c.target
         )
-        .where(DELIVERIES.c.next_at <= sql.now(session), busy.room())
+        .where(DELIVERIES.c.next_at <= sql.now(session), busy.sendable_condition())
         .order_by(DELIVERIES.c.next_at, DELIVERIES.c.id)
         .limit(limit * _CANDIDATES_PER_DELIVERY)
     )

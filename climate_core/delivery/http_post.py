@@ -47,12 +47,12 @@ class NotResolved(Exception):
 class Resolver:
     """Resolve names, a bounded number of them at the same time.
 
-    :param most: resolutions in progress at the same time
+    :param max_concurrent: resolutions in progress at the same time
     :param share: resolutions in progress for one project
     """
 
-    def __init__(self, most: int, share: int) -> None:
-        self._most = most
+    def __init__(self, max_concurrent: int, share: int) -> None:
+        self._max_concurrent = max_concurrent
         self._share = share
         self._lock = threading.Lock()
         self._counts: collections.Counter[str] = collections.Counter()
@@ -66,7 +66,10 @@ class Resolver:
         :raises TimeoutError: there is no answer yet
         """
         with self._lock:
-            if self._counts[project_id] >= self._share or self._counts.total() >= self._most:
+            if (
+                self._counts[project_id] >= self._share
+                or self._counts.total() >= self._max_concurrent
+            ):
                 raise NotResolved('Its host name was not resolved: too many are in progress.')
             self._counts[project_id] += 1
         answers: queue.SimpleQueue[list[Any] | None] = queue.SimpleQueue()
@@ -108,7 +111,7 @@ class CloudHosts:
         self._resolver = resolver
         self._lock = threading.Lock()
         self._refresh: futures.Future[Set[webhooks.Address]] | None = None
-        self._known: frozenset[webhooks.Address] = frozenset()
+        self._addresses: frozenset[webhooks.Address] = frozenset()
         self._seconds = _FRESH_SECONDS
         self._until = 0.0
 
@@ -138,14 +141,14 @@ class CloudHosts:
     def _run_refresh(self, refresh: futures.Future[Set[webhooks.Address]]) -> None:
         self._seconds = _FRESH_SECONDS
         try:
-            self._known = frozenset(self._resolve_hosts())
+            self._addresses = frozenset(self._resolve_hosts())
         except Exception:
             LOG.exception('Could not resolve the hosts of the cloud; webhooks are called later')
             self._until = time.monotonic() + _INCOMPLETE_SECONDS
             refresh.set_exception(NotResolved('Its address could not be checked.'))
         else:
             self._until = time.monotonic() + self._seconds
-            refresh.set_result(self._known)
+            refresh.set_result(self._addresses)
 
     def _resolve_hosts(self) -> Iterator[webhooks.Address]:
         urls = set(configured_urls(self._conf))
@@ -157,13 +160,13 @@ class CloudHosts:
                 exc,
             )
             self._seconds = _INCOMPLETE_SECONDS
-            yield from self._known
+            yield from self._addresses
         for host in sorted({host for url in urls for host in hosts_of(url)}):
             try:
                 resolved = self._resolver.resolve(host, 0, '', _HOST_SECONDS)
             except (NotResolved, TimeoutError):
                 # The addresses that are known already stay.
-                yield from self._known
+                yield from self._addresses
                 continue
             for *_, sockaddr in resolved:
                 yield ipaddress.ip_address(sockaddr[0])
@@ -270,12 +273,12 @@ class Caller:
         url: urllib.parse.SplitResult,
         body: bytes,
         headers: Mapping[str, str],
-        found: Sequence[Any],
+        addresses: Sequence[Any],
         deadline: float,
     ) -> Answer:
         host, port = url.hostname or '', _port(url)
         with contextlib.ExitStack() as stack:
-            raw = stack.enter_context(_connect(found, deadline))
+            raw = stack.enter_context(_connect(addresses, deadline))
             connection = http.client.HTTPConnection(host, port)
             if url.scheme == 'https':
                 raw.settimeout(_seconds_left(deadline))
@@ -298,15 +301,15 @@ def _port(url: urllib.parse.SplitResult) -> int:
     return url.port or (443 if url.scheme == 'https' else 80)
 
 
-def _check_addresses(found: Sequence[Any], rules: webhooks.WebhookRules) -> Sequence[Any]:
+def _check_addresses(addresses: Sequence[Any], rules: webhooks.WebhookRules) -> Sequence[Any]:
     """Return the addresses to connect to; one forbidden address rejects all of them."""
-    for family, *_, sockaddr in found:
+    for family, *_, sockaddr in addresses:
         address = ipaddress.ip_address(sockaddr[0])
         if _is_local(family, sockaddr):
             rules = dataclasses.replace(rules, hosts={*rules.hosts, address})
         if webhooks.is_forbidden(address, rules):
             raise CallFailed('Its address is not allowed for webhooks.')
-    return found[:_MAX_ADDRESSES]
+    return addresses[:_MAX_ADDRESSES]
 
 
 def _is_local(family: int, sockaddr: Any) -> bool:
@@ -320,9 +323,9 @@ def _is_local(family: int, sockaddr: Any) -> bool:
     return False
 
 
-def _connect(found: Sequence[Any], deadline: float) -> socket.socket:
+def _connect(addresses: Sequence[Any], deadline: float) -> socket.socket:
     error: OSError = OSError('no address')
-    for family, kind, protocol, _, sockaddr in found:
+    for family, kind, protocol, _, sockaddr in addresses:
         raw = socket.socket(family, kind, protocol)
         try:
             raw.settimeout(_seconds_left(deadline))

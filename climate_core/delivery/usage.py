@@ -89,8 +89,8 @@ class UsageReporter(Worker):
             return early
         db.mark_reported(session, period)
         uses = itertools.groupby(db.read_uses_by_lease(session, period), lambda use: use.lease_id)
-        told = ((notice.USAGE, usage_payload(list(each), period)) for _, each in uses)
-        while batch := list(itertools.islice(told, _LEASES_PER_TRANSACTION)):
+        notices = ((notice.USAGE, usage_payload(list(each), period)) for _, each in uses)
+        while batch := list(itertools.islice(notices, _LEASES_PER_TRANSACTION)):
             outbox.add_notifications(session, batch, now, are_many=True)
         return 0.0
 

@@ -197,9 +197,9 @@ def _failure_reason(status: int) -> str | None:
 def _abandon(
     session: orm.Session, delivery: Delivery, reason: str, now: datetime.datetime
 ) -> None:
-    told = f'Abandoned the notification {delivery.event_type} after many attempts: {reason}'
+    message = f'Abandoned the notification {delivery.event_type} after many attempts: {reason}'
     if outbox.delete_delivery(session, delivery):
-        entry = HistoryEntry(delivery.lease_id, now, ACTION, FAILED, told, None, None, {})
+        entry = HistoryEntry(delivery.lease_id, now, ACTION, FAILED, message, None, None, {})
         store.add_history(session, entry)
 
 

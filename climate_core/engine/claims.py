@@ -66,12 +66,12 @@ class Claims(Worker):
         super().__init__(ttl, pause=Backoff(ttl / 10, ttl / 10))
         self.database = database
         self._ttl = ttl
-        self._held: set[EventClaim] = set()
+        self._claims: set[EventClaim] = set()
 
     def poll(self) -> float | None:
         self.renew(time.monotonic())
         with self._changed:
-            first = min((c.renew_at for c in self._held), default=None)
+            first = min((c.renew_at for c in self._claims), default=None)
         return None if first is None else max(0.0, first - time.monotonic())
 
     def claim(self, session: orm.Session, due: events.DueEvent) -> EventClaim | None:
@@ -79,18 +79,18 @@ class Claims(Worker):
 
         It is renewed once it is committed, and given to :meth:`hold`.
         """
-        asked = time.monotonic()
+        begun_at = time.monotonic()
         if not events.claim(session, due.id, due.generation, self._ttl, due.is_early):
             return None
         return EventClaim(
-            due.id, due.lease_id, due.event_type, due.generation + 1, asked + self._ttl / 3
+            due.id, due.lease_id, due.event_type, due.generation + 1, begun_at + self._ttl / 3
         )
 
     def hold(self, claim: EventClaim) -> None:
         """Keep a claim alive until it is dropped."""
         with self._changed:
-            is_first = all(claim.renew_at < held.renew_at for held in self._held)
-            self._held.add(claim)
+            is_first = all(claim.renew_at < other.renew_at for other in self._claims)
+            self._claims.add(claim)
         # For the other claims it wakes up early enough.
         if is_first:
             self.nudge()
@@ -98,7 +98,7 @@ class Claims(Worker):
     def drop(self, claim: EventClaim) -> None:
         """Stop renewing a claim."""
         with self._changed:
-            self._held.discard(claim)
+            self._claims.discard(claim)
 
     def confirm(self, claim: EventClaim) -> bool:
         """Return whether a claim is still held; read the database if it is older than a second."""
@@ -114,7 +114,7 @@ class Claims(Worker):
     def renew(self, now: float) -> None:
         """Renew the claims that are due for it at ``now`` (monotonic seconds)."""
         with self._changed:
-            aged = [c for c in self._held if c.renew_at <= now]
+            aged = [c for c in self._claims if c.renew_at <= now]
         for claim in aged:
             self._renew(claim, now)
 

@@ -70,15 +70,15 @@ class JobStage(enum.Enum):
 class _StartedEvent(NamedTuple):
     claim: EventClaim
     work: transitions.EventWork
-    known: NextTimes
+    previous_times: NextTimes
 
 
 @dataclasses.dataclass(eq=False, slots=True)
 class EventJob:
     """The work on an event.
 
-    :param claim: set by the claim, with the ``work`` to do and what was ``known`` before
-    :param known: when each event of the lease was due before the claim, by their ids
+    :param claim: set by the claim, with the ``work`` to do and the ``previous_times``
+    :param previous_times: when each event of the lease was due before the claim, by their ids
     :param outcomes: of the calls, by reservation
     :param fast_start: the start that an early poll has completed; it is finished without a claim
     :param result: after the end of the work, unless there is an ``error``
@@ -88,7 +88,7 @@ class EventJob:
     stage: JobStage
     claim: EventClaim | None = None
     work: transitions.EventWork | None = None
-    known: NextTimes = dataclasses.field(default_factory=dict)
+    previous_times: NextTimes = dataclasses.field(default_factory=dict)
     outcomes: Mapping[str, transitions.Outcome] = dataclasses.field(default_factory=dict)
     fast_start: FinishedStart | None = None
     result: WorkResult = False
@@ -224,7 +224,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         claim = self.claims.claim(session, due)
         if claim is None:
             return None
-        known = _next_times(lease)
+        previous_times = _next_times(lease)
         # It was read before it was claimed.
         event = dataclasses.replace(
             stored, status=states.EventStatus.IN_PROGRESS, generation=claim.generation
@@ -237,7 +237,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         if work.skip_reason is not None:
             change = handler.skip(work.lease, event, work.skip_reason, now)
         saved = store.save(session, lease, change, now, _event_cause(due))
-        return _StartedEvent(claim, dataclasses.replace(work, lease=saved), known)
+        return _StartedEvent(claim, dataclasses.replace(work, lease=saved), previous_times)
 
     def _record_claim(
         self, job: EventJob, started: _StartedEvent | None, error: BaseException | None
@@ -256,7 +256,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
                 self._observer.record_claim_beaten(due)
             self._end(job, True)
             return
-        job.claim, job.work, job.known = started
+        job.claim, job.work, job.previous_times = started
         self.claims.hold(started.claim)
         if self._observer:
             self._observer.record_claim(due, self.clock.now())
@@ -274,7 +274,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
         if job.fast_start is None:
             job.stage = JobStage.CLAIM
             return
-        job.known = _next_times(job.fast_start.lease)
+        job.previous_times = _next_times(job.fast_start.lease)
         test_hooks.reached('finish.before', **job.info)
         job.stage = JobStage.FINISH
 
@@ -364,7 +364,7 @@ class EventExecutor(GroupWriter[EventJob, Any]):
                 self._observer.record_claim(job.due, self.clock.now())
             self._observer.record_result(event, self.clock.now())
         self.fast_starts.keep(after, event)
-        new = (e.next_at for e in after.events if e.next_at != job.known.get(e.id))
+        new = (e.next_at for e in after.events if e.next_at != job.previous_times.get(e.id))
         self._end(job, min(filter(None, new), default=False))
 
     # Release what the lease no longer holds.

@@ -88,7 +88,7 @@ class FastStarts(BatchRunner[model.ResourceKey, DueEvent | None]):
         self._bulkhead = bulkhead
         self._lock = threading.Lock()
         #: Leases by their ids, with the event of their start, and the ids by the resources.
-        self._kept: collections.OrderedDict[str, tuple[model.Event, model.Lease]] = (
+        self._starts: collections.OrderedDict[str, tuple[model.Event, model.Lease]] = (
             collections.OrderedDict()
         )
         self._ids: dict[model.ResourceKey, str] = {}
@@ -100,10 +100,10 @@ class FastStarts(BatchRunner[model.ResourceKey, DueEvent | None]):
         if not (handler.done_when_active and goes_on and len(lease.reservations) == 1):
             return
         with self._lock:
-            self._kept[lease.id] = event, lease
+            self._starts[lease.id] = event, lease
             self._ids[lease.reservations[0].key] = lease.id
-            while len(self._kept) > _MAX_STARTS:
-                self._drop(next(iter(self._kept)))
+            while len(self._starts) > _MAX_STARTS:
+                self._drop(next(iter(self._starts)))
 
     def forget(self, lease_id: str) -> None:
         """Drop a lease whose events are in progress elsewhere."""
@@ -111,7 +111,7 @@ class FastStarts(BatchRunner[model.ResourceKey, DueEvent | None]):
             self._drop(lease_id)
 
     def _drop(self, lease_id: str) -> tuple[model.Event, model.Lease] | None:
-        dropped = self._kept.pop(lease_id, None)
+        dropped = self._starts.pop(lease_id, None)
         if dropped is not None:
             self._ids.pop(dropped[1].reservations[0].key, None)
         return dropped
@@ -153,7 +153,7 @@ class FastStarts(BatchRunner[model.ResourceKey, DueEvent | None]):
         """
         with self._lock:
             lease_id = self._ids.get(key)
-            cached = self._kept.get(lease_id) if lease_id is not None else None
+            cached = self._starts.get(lease_id) if lease_id is not None else None
         if cached is None:
             return None
         event, lease = cached
@@ -185,15 +185,15 @@ class FastStarts(BatchRunner[model.ResourceKey, DueEvent | None]):
         plugin = self._plugins.get(reservation.resource_type)
         if not isinstance(plugin, FastStarting) or not self._bulkhead.enter(event.id, plugin):
             return None
-        if not self._is_awake(plugin, claimed, reservation):
+        if not self._is_started(plugin, claimed, reservation):
             return None
         return FinishedStart(lease, event, {reservation.id: transitions.DONE})
 
-    def _is_awake(
+    def _is_started(
         self, plugin: FastStarting, lease: model.Lease, reservation: model.Reservation
     ) -> bool:
         try:
-            return plugin.is_awake(lease, reservation)
+            return plugin.is_started(lease, reservation)
         except (errors.Gone, *EXPECTED_ERRORS) as exc:
             LOG.info('Could not poll %s early; the start polls it again: %s', reservation.id, exc)
         except Exception:

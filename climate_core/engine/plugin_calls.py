@@ -218,9 +218,9 @@ class PluginCaller:
             return dataclasses.replace(
                 outcome, preempts_others=self._actions.preempt_servers(lease)
             )
-        except EXPECTED_ERRORS as trouble:
-            LOG.warning('Could not check whether lease %s preempts others: %s', lease.id, trouble)
-            return decide_retry(trouble, event, lease, now, self._backoff)
+        except EXPECTED_ERRORS as exc:
+            LOG.warning('Could not check whether lease %s preempts others: %s', lease.id, exc)
+            return decide_retry(exc, event, lease, now, self._backoff)
         except RESUMED_ERRORS:
             raise
         except Exception:
@@ -309,7 +309,7 @@ def decide_retry(
             transitions.Result.FAILED, reason=describe_failure(exc), lacks_capacity=no_room
         )
     least = exc.retry_after if isinstance(exc, exceptions.Transient) else 0.0
-    delay = backoff.most if permanent else backoff.delay(event.attempts, least)
+    delay = backoff.maximum if permanent else backoff.delay(event.attempts, least)
     if handler.until_end:
         if _is_too_late(lease, now):
             return _fail_too_late(describe_failure(exc))

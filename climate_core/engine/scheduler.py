@@ -126,9 +126,9 @@ class Scheduler(Worker):
     def poll_early(self, due: events.DueEvent) -> None:
         """Work on an event at its ``next_at``, though the database has a later one."""
         with self._changed:
-            kept = self._early.get(due.id)
+            cached = self._early.get(due.id)
             # Threads report them in any order; the claim of an older generation would fail.
-            if kept is None or kept.generation <= due.generation:
+            if cached is None or cached.generation <= due.generation:
                 self._early[due.id] = due
         self._wake()
 
@@ -141,7 +141,7 @@ class Scheduler(Worker):
             now = self._clock.now()
             self._begin(now)
         # The end of an event wakes it.
-        return self._seconds_to_sleep(now) if self._may_query() else None
+        return self._seconds_until_due(now) if self._may_query() else None
 
     def _wake(self) -> None:
         super().nudge()
@@ -156,7 +156,7 @@ class Scheduler(Worker):
         at = 0.0 if self._must_query or has_more else self._query_at
         return max(at, self._no_query_before) if self._waiting else at
 
-    def _seconds_to_sleep(self, begun_at: datetime.datetime) -> float:
+    def _seconds_until_due(self, begun_at: datetime.datetime) -> float:
         """Return the seconds until the next query, or until an early poll may start.
 
         :param begun_at: when due events were started; the rest of them waits for a place, or for
@@ -190,17 +190,19 @@ class Scheduler(Worker):
             due = [row for row in rows if row.next_at <= now]
             if len(due) < len(rows):
                 seconds = (rows[len(due)].next_at - self._clock.now()).total_seconds()
-        asked = time.monotonic()
+        queried_at = time.monotonic()
         with self._changed:
             self._waiting = {
                 event.id: event for event in shuffle_equals(due) if not self._is_begun(event)
             }
             self._has_more = len(due) >= window
             self._has_started = False
-            self._no_query_before = asked + max(
-                _MIN_QUERY_SECONDS, _QUERY_TIME_FACTOR * (asked - began)
+            self._no_query_before = queried_at + max(
+                _MIN_QUERY_SECONDS, _QUERY_TIME_FACTOR * (queried_at - began)
             )
-            self._query_at = min(self._query_at, asked + limit_sleep(seconds, self._idle_seconds))
+            self._query_at = min(
+                self._query_at, queried_at + limit_sleep(seconds, self._idle_seconds)
+            )
 
     def _is_begun(self, due: events.DueEvent) -> bool:
         """Return whether an event is in progress; if it has changed it may be due again after."""
@@ -351,7 +353,7 @@ class Wakeups:
         for worker in workers:
             worker.nudge()
         if self._preparation is not None:
-            self._preparation.look_again()
+            self._preparation.reread_starts()
 
     def notify_managers(self) -> None:
         """Send a hint to the other managers."""

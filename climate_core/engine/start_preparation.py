@@ -105,7 +105,7 @@ class StartPreparation(Worker):
         if self._plan(lease.trust_id, left):
             self.nudge()
 
-    def look_again(self) -> None:
+    def reread_starts(self) -> None:
         """Read soon which leases start: another manager has written something."""
         self._read_within(random.uniform(0.0, _FIRST_READ_SECONDS))  # nosec B311 # spreads load, no secret
         self.nudge()
@@ -160,10 +160,10 @@ class StartPreparation(Worker):
         asks_in = random.uniform(max(0.0, left - self._seconds), left - window / 2)  # nosec B311 # spreads load, no secret
         new = _Owner(now + asks_in, now + left, may_be_told)
         with self._changed:
-            known = self._owners.get(trust_id)
-            if known is not None:
-                new.may_be_told = known.may_be_told = known.may_be_told or may_be_told
-                if known.starts_at <= new.starts_at:
+            owner = self._owners.get(trust_id)
+            if owner is not None:
+                new.may_be_told = owner.may_be_told = owner.may_be_told or may_be_told
+                if owner.starts_at <= new.starts_at:
                     return False
             self._owners[trust_id] = new
             if len(self._owners) > _MAX_OWNERS:
@@ -174,25 +174,25 @@ class StartPreparation(Worker):
         """Cache a token of a trust; return whether Keystone was called."""
         left = owner.starts_at - self._monotonic()
         try:
-            was_asked = self._cloud.prepare(trust_id, max(0.0, left) + self._seconds)
-        except errors.TrustRefused as exc:
-            self._look_at_trouble_again()
-            self._tell(trust_id, str(exc))
+            has_called = self._cloud.prepare(trust_id, max(0.0, left) + self._seconds)
+        except errors.TrustRejected as exc:
+            self._recheck_rejected_trusts()
+            self._record_warning(trust_id, str(exc))
             return True
         except exceptions.Transient as exc:
             LOG.info('There is no token for a lease that starts in %d seconds: %s', left, exc)
-            self._look_at_trouble_again()
+            self._recheck_rejected_trusts()
             return True
         # A cached token does not show whether Keystone accepts the trust now.
-        if was_asked and owner.may_be_told:
-            self._tell(trust_id, None)
-        return was_asked
+        if has_called and owner.may_be_told:
+            self._record_warning(trust_id, None)
+        return has_called
 
-    def _look_at_trouble_again(self) -> None:
+    def _recheck_rejected_trusts(self) -> None:
         """Read again soon: this finds the owners without a token."""
         self._read_within(self._seconds / 4)
 
-    def _tell(self, trust_id: str, reason: str | None) -> None:
+    def _record_warning(self, trust_id: str, reason: str | None) -> None:
         """Record in the leases of a trust why their start will fail; None: remove the reason."""
         lease_ids = self._database.read(
             events.find_leases_to_notify,

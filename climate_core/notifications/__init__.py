@@ -40,12 +40,12 @@ def lease_payload(lease: model.Lease, reason: str | None = None) -> dict[str, An
     }
 
 
-def _reservation(one: model.Reservation) -> dict[str, Any]:
+def _reservation(reservation: model.Reservation) -> dict[str, Any]:
     """Return a reservation without the objects and lists of its specification, as metadata.
 
     Message queues store notifications in plain text, and every receiver on the bus reads them.
     """
-    shown = views.common_reservation(one)
+    shown = views.common_reservation(reservation)
     for name in model.SPECIFICATIONS:
         specification = shown.get(name)
         if isinstance(specification, Mapping):

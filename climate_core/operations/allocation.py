@@ -128,7 +128,7 @@ def read_demands(
                     f'{reservation.resource_type} is not enabled any more, so this lease cannot '
                     'be changed.'
                 )
-            demand = plugin.wanted(reservation)
+            demand = plugin.read_demand(reservation)
         field = f'{place}.{demand.field}' if place else demand.field
         demands.append(dataclasses.replace(demand, field=field))
     return demands

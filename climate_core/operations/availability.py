@@ -229,16 +229,16 @@ def _read_period(
 def _read_servers(
     cloud: Cloud,
     context: RequestContext,
-    wanted: Sequence[Mapping[str, Any]],
+    reservations: Sequence[Mapping[str, Any]],
 ) -> list[RunningServer]:
-    for number, each in enumerate(wanted):
+    for number, each in enumerate(reservations):
         if 'server' not in each:
             raise exceptions.BadRequest(
                 f'reservations[{number}]: the calendar guarantees its windows, but the '
                 'windows of servers are only forecast. Send one request for each.',
                 field=f'reservations[{number}]',
             )
-    servers = {f'reservations[{n}].server': each['server'] for n, each in enumerate(wanted)}
+    servers = {f'reservations[{n}].server': each['server'] for n, each in enumerate(reservations)}
     return pool_forecast.read_server_demands(cloud, context, servers)
 
 

@@ -78,7 +78,7 @@ class FeedOperations:
         with errors.require_services():
             try:
                 return list(self.trusts.roles(feed.trust_id))
-            except errors.TrustRefused:
+            except errors.TrustRejected:
                 return []
 
     @remote()

@@ -17,7 +17,8 @@ from typing import Any, Final
 from sqlalchemy import orm
 
 from climate_core import packages, policies
-from climate_core.cloud.limits import ExternalService, Limits
+from climate_core.cloud.external_service import ExternalService
+from climate_core.cloud.limits import Limits
 from climate_core.context import RequestContext
 from climate_core.db import leases, store
 from climate_core.lease import model, resources

@@ -52,14 +52,14 @@ PREEMPTION_TIME: Final = datetime.timedelta(minutes=5)
 
 
 def read_demand(
-    pool: PoolCapacity, name: str, wanted: Reservation | forecast_reads.PlannedResource
+    pool: PoolCapacity, name: str, reservation: Reservation | forecast_reads.PlannedResource
 ) -> RunningServer:
     """Return the demand of a reservation, also of a queued lease, which claims nothing.
 
     :param name: its id in the forecast
     """
-    held = wanted.amounts or wanted.params.get(model.HOLDS) or {}
-    return pool.demand(name, wanted.params, held)
+    held = reservation.amounts or reservation.params.get(model.HOLDS) or {}
+    return pool.demand(name, reservation.params, held)
 
 
 def list_demanded_types(reservation: Reservation) -> set[str]:

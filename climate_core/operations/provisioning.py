@@ -163,7 +163,7 @@ class OwnerTrusts:
             with errors.for_user():
                 try:
                     self._trusts.roles(trust_id)
-                except errors.TrustRefused:
+                except errors.TrustRejected:
                     self._database.write(db.retire, [trust_id])
                     continue
             return trust_id
@@ -179,14 +179,14 @@ class Provisioned:
     :param items: the items of the draft, with the present ids of their resources
     :param preparing: how long before the start reservations are to be prepared, by their ids;
         None: immediately
-    :param made: the reservations whose resource was just created
+    :param created: the reservations whose resource was just created
     :param reused: the ids of the reservations whose resource an earlier equal request created
     """
 
     trust: OwnerTrust | None = None
     items: list[Item] = dataclasses.field(default_factory=list)
     preparing: dict[str, datetime.timedelta | None] = dataclasses.field(default_factory=dict)
-    made: list[model.Reservation] = dataclasses.field(default_factory=list)
+    created: list[model.Reservation] = dataclasses.field(default_factory=list)
     reused: set[str] = dataclasses.field(default_factory=set)
 
     @property
@@ -231,10 +231,10 @@ class Provisioner:
         done = Provisioned(self.owner_trusts.take(context) if draft.before is None else None)
         try:
             for item in draft.items:
-                if not done.made:
+                if not done.created:
                     check_deadline()
                 with prefix_field(item.field):
-                    self._make(context, draft.lease.id, item, done)
+                    self._create_resource(context, draft.lease.id, item, done)
         except BaseException:
             self._discard_resources(done)
             self.owner_trusts.discard(done.trust)
@@ -275,7 +275,9 @@ class Provisioner:
         """Take another trust of the owner: the present one has been retired."""
         done.trust = self.owner_trusts.replace(context, done.owner_trust)
 
-    def _make(self, context: RequestContext, lease_id: str, item: Item, done: Provisioned) -> None:
+    def _create_resource(
+        self, context: RequestContext, lease_id: str, item: Item, done: Provisioned
+    ) -> None:
         before, plugin = item.reservation, self.plugins[item.reservation.resource_type]
         claimed = ReservedResource(before.resource_id, before.params, before.amounts)
         if isinstance(plugin, Prepared):
@@ -284,8 +286,8 @@ class Provisioner:
             before, resource_id=claimed.resource_id, params=dict(claimed.params)
         )
         done.items.append(item._replace(reservation=after))
-        if claimed.made:
-            done.made.append(after)
+        if claimed.is_created:
+            done.created.append(after)
             test_hooks.reached('make.after', event_type='lease.create', lease_id=lease_id)
         elif claimed.resource_id != before.resource_id:
             done.reused.add(before.id)
@@ -293,7 +295,7 @@ class Provisioner:
             done.preparing[before.id] = claimed.prepare_before
 
     def _discard_resources(self, done: Provisioned) -> None:
-        for each in done.made:
+        for each in done.created:
             resource_type, resource_id = each.resource_type, each.resource_id
             plugin = self.plugins[resource_type]
             try:

@@ -19,7 +19,8 @@ from sqlalchemy import orm
 
 from climate_common.limits import LEASE_BYTES, encode
 from climate_core import exceptions
-from climate_core.cloud.limits import ExternalService, Limits
+from climate_core.cloud.external_service import ExternalService
+from climate_core.cloud.limits import Limits
 from climate_core.concurrency import RecentCache, check_deadline
 from climate_core.db import project_limits, store
 from climate_core.db.engine import Database

@@ -88,7 +88,7 @@ class ReservedResource:
         begin with ``_`` are never shown
     :param amounts: its amounts by unit, for limits and usage: ``servers``, ``vcpus``,
         ``memory_mb``, ``disk_gb``, ``volumes``, ``gigabytes``, ``stacks``
-    :param made: whether :meth:`Prepared.make` has just created it, so that it is
+    :param is_created: whether :meth:`Prepared.make` has just created it, so that it is
         discarded if its lease is not committed
     :param prepare: whether :meth:`Prepared.prepare` has something to do
     :param prepare_before: how long before the start it does that; None: immediately
@@ -102,7 +102,7 @@ class ReservedResource:
     resource_id: str
     params: Mapping[str, Any]
     amounts: Mapping[str, int] = dataclasses.field(default_factory=dict)
-    made: bool = False
+    is_created: bool = False
     prepare: bool = False
     prepare_before: datetime.timedelta | None = None
     parent_id: str | None = None
@@ -271,7 +271,7 @@ class Prepared(ResourcePlugin):
 
         What it creates it creates with the rights of the user.
 
-        Another call for the same lease finds what the first call created. If it was ``made``, and
+        Another call for the same lease finds what the first call created. If it ``is_created`` and
         the lease is not committed, :meth:`LeaseManaged.discard` is called.
 
         :param reserved: what :meth:`reserve` returned
@@ -337,7 +337,7 @@ class FastStarting(ResourcePlugin):
     """A type whose start can be confirmed with one read."""
 
     @abc.abstractmethod
-    def is_awake(self, lease: 'Lease', reservation: 'Reservation') -> bool:
+    def is_started(self, lease: 'Lease', reservation: 'Reservation') -> bool:
         """Return whether :meth:`start` would find nothing left to do; read only.
 
         It is called when that is likely, before a manager has claimed the start. If it returns
@@ -352,7 +352,7 @@ class CalendarBacked(ResourcePlugin):
     unit_kind: ClassVar[str]
 
     @abc.abstractmethod
-    def wanted(self, reservation: 'Reservation') -> 'Demand':
+    def read_demand(self, reservation: 'Reservation') -> 'Demand':
         """Return what the calendar has to allocate to a reservation. Pure.
 
         :raises climate_core.exceptions.BadRequest: it was changed to something without meaning
@@ -383,10 +383,10 @@ class Shrinkable(CalendarBacked):
     """A type whose active reservations can release a part of their units."""
 
     @abc.abstractmethod
-    def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+    def choose_retained(self, reservation: 'Reservation', max_pieces: int) -> Mapping[int, int]:
         """Choose which of its units an active reservation retains; change nothing.
 
-        :param most: maximum number of pieces that it retains
+        :param max_pieces: maximum number of pieces that it retains
         :returns: the number of pieces of each unit that it retains, by the ids of the units
         :raises climate_core.exceptions.InvalidState: more of them are in use
         """
@@ -472,7 +472,7 @@ class LeaseManaged(ResourcePlugin):
         """Yield the ids of all resources that wait to be started, with service rights."""
         return ()
 
-    def list_made(self) -> Iterable[ProvisionedResource]:
+    def list_created(self) -> Iterable[ProvisionedResource]:
         """Yield what was created for reservations of leases, with the service's own rights."""
         return ()
 

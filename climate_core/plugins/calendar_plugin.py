@@ -60,7 +60,7 @@ class CalendarPlugin(CalendarBacked):
     noun: ClassVar[str]
 
     @abc.abstractmethod
-    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values of a request, with the defaults."""
 
     @abc.abstractmethod
@@ -85,10 +85,10 @@ class CalendarPlugin(CalendarBacked):
 
     def normalize(self, values: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return values of a change in the form in which a new reservation stores them."""
-        usual = self._params(values)
-        return {name: usual.get(name) for name in values}
+        normalized = self._normalized_params(values)
+        return {name: normalized.get(name) for name in values}
 
-    def wanted(self, reservation: 'Reservation') -> Demand:
+    def read_demand(self, reservation: 'Reservation') -> Demand:
         return dataclasses.replace(
             self._demand(reservation.params),
             reservation_id=reservation.id,
@@ -105,7 +105,7 @@ class CalendarPlugin(CalendarBacked):
         lease_id: str,  # noqa: ARG002
         values: Mapping[str, Any],
     ) -> Sequence[Hashable]:
-        return [limits.encode(self._params(values))]
+        return [limits.encode(self._normalized_params(values))]
 
     def reservation_keys(self, reservation: 'Reservation') -> Sequence[Hashable]:
         params = reservation.params
@@ -120,14 +120,14 @@ class CalendarPlugin(CalendarBacked):
             )
 
     def _wait_for_unit(
-        self, lease: 'Lease', allocation: 'AllocatedUnit', told: str
+        self, lease: 'Lease', allocation: 'AllocatedUnit', reason: str
     ) -> PollAgain | None:
         """Wait for a unit whose allocation starts later than the lease.
 
-        :param told: the reason
+        :param reason: the reason
         """
         rest = (allocation.start - self.now()).total_seconds()
         # The clocks of the database and of this machine may differ a little.
         if allocation.start <= lease.start_date or rest <= POLL_SECONDS:
             return None
-        return PollAgain(max(POLL_SECONDS, rest / _POLLS_UNTIL_FREE), told)
+        return PollAgain(max(POLL_SECONDS, rest / _POLLS_UNTIL_FREE), reason)

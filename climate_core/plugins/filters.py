@@ -150,7 +150,9 @@ class Clause(NamedTuple):
     text: str
     field: str
 
-    def lacking(self, hosts: Sequence[Mapping[str, Any]], noun: str = 'host') -> Shortage:
+    def describe_shortage(
+        self, hosts: Sequence[Mapping[str, Any]], noun: str = 'host'
+    ) -> Shortage:
         """Return that no host meets it; of a size also what they have.
 
         :param hosts: the properties of each, of at least one
@@ -165,12 +167,12 @@ class Clause(NamedTuple):
         sizes = [parse_number(host.get(compared.name) or 0) for host in hosts]
         smallest, largest = min(sizes), max(sizes)
         if compared.sign in ('>', '>='):
-            told = f'the largest has {largest}'
+            extremes = f'the largest has {largest}'
         elif compared.sign in ('<', '<='):
-            told = f'the smallest has {smallest}'
+            extremes = f'the smallest has {smallest}'
         else:
-            told = f'the smallest has {smallest}, the largest {largest}'
-        return Shortage(f'{text}; {told}', self.field)
+            extremes = f'the smallest has {smallest}, the largest {largest}'
+        return Shortage(f'{text}; {extremes}', self.field)
 
 
 class Filter(NamedTuple):
@@ -188,7 +190,7 @@ class Filter(NamedTuple):
         """Return whether a host with these properties matches."""
         return all(clause.condition.matches(properties) for clause in self.clauses)
 
-    def lacking(self, hosts: Sequence[Mapping[str, Any]]) -> Shortage | None:
+    def find_shortage(self, hosts: Sequence[Mapping[str, Any]]) -> Shortage | None:
         """Return what is requested and no host has; None: some host matches.
 
         Only sizes of hosts are shown, and no property that the operator set.
@@ -197,7 +199,7 @@ class Filter(NamedTuple):
         """
         for clause in self.clauses:
             if not any(map(clause.condition.matches, hosts)):
-                return clause.lacking(hosts, self.noun)
+                return clause.describe_shortage(hosts, self.noun)
         if any(map(self.matches, hosts)):
             return None
         texts = ', '.join(clause.text for clause in self.clauses)
@@ -264,8 +266,8 @@ def _parse_item(field: str, text: str) -> Clause:
     if not name:
         raise _bad_request(field, 'must have a name after each "!".')
     is_forbidden = text.startswith('!')
-    told = f'{"not the" if is_forbidden else "the"} {field.removesuffix("s")} {name}'
-    return Clause(Comparison(field, '!=' if is_forbidden else '==', name), told, field)
+    description = f'{"not the" if is_forbidden else "the"} {field.removesuffix("s")} {name}'
+    return Clause(Comparison(field, '!=' if is_forbidden else '==', name), description, field)
 
 
 def _parse_readable(field: str, text: str, examples: Examples) -> Clause:
@@ -318,10 +320,10 @@ def _compile_node(field: str, tree: Any, examples: Examples, depth: int) -> Cond
             sign in _OPERATORS and name.startswith('$')
         ):
             return _compare(field, sign, name.removeprefix('$'), value)
-    told = json.dumps(tree)[:80]
+    text = json.dumps(tree)[:80]
     raise _bad_request(
         field,
-        f'{told} must be a condition in JSON, {examples.json}, with and, or and '
+        f'{text} must be a condition in JSON, {examples.json}, with and, or and '
         f'{", ".join(_OPERATORS)}.',
     )
 

@@ -90,7 +90,7 @@ def read_demand(flavor: Mapping[str, Any]) -> FlavorDemand:
     :param flavor: as nova-api shows it at microversion 2.61 or later, with ``extra_specs``
     :raises climate_core.exceptions.BadRequest: it cannot be reserved; naming the extra spec
     """
-    asked: dict[str, int] = {}
+    requested: dict[str, int] = {}
     traits: dict[str, set[str]] = {value: set() for value in _VALUES}
     groups: dict[str, set[str]] = {}
     specs = {name: str(value) for name, value in flavor['extra_specs'].items()}
@@ -105,14 +105,14 @@ def read_demand(flavor: Mapping[str, Any]) -> FlavorDemand:
             traits[value].add(what)
             continue
         amount = _amount(name, value)
-        asked[what] = asked.get(what, 0) + amount
+        requested[what] = requested.get(what, 0) + amount
         if group and amount:
             groups.setdefault(group, set()).add(name)
     _check_groups(groups, specs.get('group_policy'))
-    if 'PCPU' in asked:
+    if 'PCPU' in requested:
         # Nova adds no VCPU to a flavor that sets any of these.
-        asked.setdefault('VCPU', 0)
-    taken = {_AMOUNT_NAMES.get(each, each): amount for each, amount in asked.items()}
+        requested.setdefault('VCPU', 0)
+    taken = {_AMOUNT_NAMES.get(each, each): amount for each, amount in requested.items()}
     return FlavorDemand(
         {name: each for name, each in (servers.read_flavor_sizes(flavor) | taken).items() if each},
         frozenset(traits['required']),

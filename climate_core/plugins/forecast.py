@@ -156,8 +156,8 @@ class Forecast:
         self.claim_budget = SearchBudget(MAX_SEARCH_STEPS)
         self._nouns = nouns
         listed = {each.name: each for each in hosts}
-        known = (each for each in releases if each.host in listed)
-        self._releases = sorted(known, key=_latest_first)
+        on_listed_hosts = (each for each in releases if each.host in listed)
+        self._releases = sorted(on_listed_hosts, key=_latest_first)
         # In the order of their starts, as each finds its hosts at its start.
         self._claims = sorted(claims, key=_start)
         self._first = _CapacityAtTime(FreeCapacity(listed.values()), self._releases)
@@ -174,17 +174,17 @@ class Forecast:
         insort(self._claims, claim, key=_start)
         self._forget()
 
-    def check(self, asked: FutureDemand) -> None:
+    def check(self, demand: FutureDemand) -> None:
         """Check that servers will fit together, beside the claims.
 
         :raises NotExpected: they will not
         :raises climate_core.exceptions.ServiceUnavailable: the caller no longer waits
         """
         capacity = self._first.copy()
-        self._move(capacity, asked.start)
-        if capacity.place(asked, self.budget) is None:
-            raise NotExpected(self._reason(asked, capacity.free.hosts))
-        if not self._leaves_capacity(asked, capacity, self.claim_budget):
+        self._move(capacity, demand.start)
+        if capacity.place(demand, self.budget) is None:
+            raise NotExpected(self._reason(demand, capacity.free.hosts))
+        if not self._leaves_capacity(demand, capacity, self.claim_budget):
             raise NotExpected(
                 'There would be too little capacity left for another lease, which starts later.'
             )
@@ -207,10 +207,10 @@ class Forecast:
             if self.budget.left <= 0:
                 return
             self._move(capacity, start)
-            asked = FutureDemand(start=start, end=start + length, servers=servers)
+            demand = FutureDemand(start=start, end=start + length, servers=servers)
             later = capacity.copy()
-            fits = later.place(asked, self.budget) is not None
-            fits = fits and self._leaves_capacity(asked, later, self.budget)
+            fits = later.place(demand, self.budget) is not None
+            fits = fits and self._leaves_capacity(demand, later, self.budget)
             if fits and not follows:
                 yield start, start + length
             follows = fits
@@ -241,11 +241,11 @@ class Forecast:
         return self._places[number]
 
     def _leaves_capacity(
-        self, asked: FutureDemand, capacity: _CapacityAtTime, budget: SearchBudget
+        self, demand: FutureDemand, capacity: _CapacityAtTime, budget: SearchBudget
     ) -> bool:
         """Return whether all claims that start later still fit."""
         # Until then a claim has other hosts than without the request.
-        until = asked.end
+        until = demand.end
         for number in range(capacity.claims, len(self._claims)):
             claim = self._claims[number]
             if claim.start >= until:
@@ -258,29 +258,29 @@ class Forecast:
                 until = max(until, claim.end)
         return True
 
-    def _reason(self, asked: FutureDemand, free: Sequence[TargetHost]) -> str:
+    def _reason(self, demand: FutureDemand, free: Sequence[TargetHost]) -> str:
         nouns = self._nouns
         # Equal servers are checked once.
         different = {
             (frozenset(each.amounts.items()), each.zone, each.required, each.forbidden): each
-            for each in asked.servers
+            for each in demand.servers
         }
         for server in different.values():
-            would_do = [each for each in free if each.takes(server)]
-            if any(_missing(each, server) == [] for each in would_do):
+            matching = [each for each in free if each.takes(server)]
+            if any(_missing(each, server) == [] for each in matching):
                 continue
-            lacking = Counter(kind for each in would_do for kind in _missing(each, server))
-            told = [
+            missing_counts = Counter(kind for each in matching for kind in _missing(each, server))
+            shortages = [
                 f'{kind} on {words.counted(count, nouns.host)}'
-                for kind, count in lacking.most_common(_MAX_CLASSES_REPORTED)
+                for kind, count in missing_counts.most_common(_MAX_CLASSES_REPORTED)
             ]
-            verb = 'matches' if len(would_do) == 1 else 'match'
-            of = f'Of {words.counted(len(free), nouns.host)} {len(would_do)} {verb}'
-            if not told:
+            verb = 'matches' if len(matching) == 1 else 'match'
+            of = f'Of {words.counted(len(free), nouns.host)} {len(matching)} {verb}'
+            if not shortages:
                 return f'{of}: the others {nouns.unfit}.'
-            little = f'there is too little {", ".join(told)}'
+            little = f'there is too little {", ".join(shortages)}'
             return f'{of} by kind, but {little} for one of the {nouns.server}s.'
-        number = words.counted(len(asked.servers), nouns.server)
+        number = words.counted(len(demand.servers), nouns.server)
         return f'Each would fit alone, but {number} do not fit together.'
 
 

@@ -66,11 +66,11 @@ def load_plugins(conf: cfg.ConfigOpts, cloud: 'Cloud') -> dict[str, ResourcePlug
 
     Registers the options of each in a section named after its type; raises :exc:`PluginError`.
     """
-    made = {}
+    plugins = {}
     for plugin in load_classes(conf.manager.plugins):
         conf.register_opts(plugin.options, group=plugin.resource_type)
-        made[plugin.resource_type] = plugin(conf, cloud)
-    return made
+        plugins[plugin.resource_type] = plugin(conf, cloud)
+    return plugins
 
 
 def list_local_types(

@@ -71,16 +71,16 @@ class CommonHostCapacity:
             listed = servers.list_flavors(self._conn)
             by_name = {each['name']: each for each in listed}
             self._flavors = {**by_name, **{each['id']: each for each in listed}}
-        wanted = params['server']
-        flavor = self._flavors.get(str(wanted['flavorRef']))
+        spec = params['server']
+        flavor = self._flavors.get(str(spec['flavorRef']))
         if flavor is None:
-            told = f'There is no flavor {wanted["flavorRef"]}.'
-            raise exceptions.BadRequest(told, field='template')
+            problem = f'There is no flavor {spec["flavorRef"]}.'
+            raise exceptions.BadRequest(problem, field='template')
         try:
-            return demand_of_flavor(flavor, wanted)
+            return demand_of_flavor(flavor, spec)
         except exceptions.BadRequest as exc:
-            told = exc.message.removeprefix('flavor_id: ')
-            raise exceptions.BadRequest(told, field='template') from exc
+            problem = exc.message.removeprefix('flavor_id: ')
+            raise exceptions.BadRequest(problem, field='template') from exc
 
     def released(self, amounts: Mapping[str, int]) -> dict[str, int]:
         """Return what a server with these amounts releases on its host."""
@@ -101,19 +101,19 @@ def _find_hosts_of_servers(up: Mapping[str, Any]) -> dict[str, str]:
     return {server: host for server, host in found.items() if server not in unclear}
 
 
-def amounts_by_class(found: Mapping[str, int]) -> dict[str, int]:
+def amounts_by_class(amounts: Mapping[str, int]) -> dict[str, int]:
     """Return amounts by resource classes; without what Placement does not count, as servers."""
-    named = {_RESOURCE_CLASSES.get(name, name): amount for name, amount in found.items()}
+    named = {_RESOURCE_CLASSES.get(name, name): amount for name, amount in amounts.items()}
     return {name: amount for name, amount in named.items() if name.isupper()}
 
 
-def demand_of_flavor(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> RunningServer:
+def demand_of_flavor(flavor: Mapping[str, Any], spec: Mapping[str, Any]) -> RunningServer:
     """Return the demand of a server of a flavor, with an empty id.
 
-    :param wanted: the rest of the specification, as POST /servers takes it
+    :param spec: the rest of the specification, as POST /servers takes it
     :raises climate_core.exceptions.BadRequest: the demand cannot be computed
     """
-    if boots_from_volume(wanted):
+    if boots_from_volume(spec):
         flavor = {**flavor, 'disk': 0}
     demand = flavor_demand.read_demand(flavor)
     return RunningServer(
@@ -122,19 +122,19 @@ def demand_of_flavor(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> Ru
         required=demand.required,
         forbidden=demand.forbidden,
         # Administrators may add a host to it.
-        zone=str(wanted.get('availability_zone') or '').partition(':')[0] or None,
+        zone=str(spec.get('availability_zone') or '').partition(':')[0] or None,
     )
 
 
-def boots_from_volume(wanted: Mapping[str, Any]) -> bool:
+def boots_from_volume(spec: Mapping[str, Any]) -> bool:
     """Return whether the root disk of a server is not on its host."""
-    return 'imageRef' not in wanted and 'block_device_mapping_v2' in wanted
+    return 'imageRef' not in spec and 'block_device_mapping_v2' in spec
 
 
-def describe_needs(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, Any] | None:
+def describe_needs(flavor: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the demand of a server as JSON types; None: it cannot be computed."""
     try:
-        server = demand_of_flavor(flavor, wanted)
+        server = demand_of_flavor(flavor, spec)
     except exceptions.BadRequest:
         return None
     return {
@@ -175,13 +175,13 @@ def read_hosts(conn: 'connections.Connection', up: Mapping[str, Any]) -> Iterato
         yield TargetHost(name=provider_id, free=free, zone=zone, traits=found.traits)
 
 
-def describe_shortage(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> str:
+def describe_shortage(conn: 'connections.Connection', spec: Mapping[str, Any]) -> str:
     """Return which capacity one more server lacks; empty if it is sufficient.
 
     :param conn: the rights of the service
     :raises climate_core.exceptions.BadRequest: it cannot be computed
     """
-    server = demand_of_flavor(servers.get_flavor(conn, wanted['flavorRef']), wanted)
+    server = demand_of_flavor(servers.get_flavor(conn, spec['flavorRef']), spec)
     forecast = Forecast(read_hosts(conn, list_hosts_up(conn)))
     try:
         forecast.check(FutureDemand(start=0, end=1, servers=[dataclasses.replace(server, id='1')]))
@@ -234,11 +234,11 @@ class BackendCapacity:
         self, volume_id: str, params: Mapping[str, Any], _amounts: Mapping[str, int]
     ) -> RunningServer:
         """Return the demand of a volume that a reservation or a stack will create."""
-        wanted = params['volume']
-        backend = self._backends.get(wanted.get('volume_type') or self._default_type())
+        spec = params['volume']
+        backend = self._backends.get(spec.get('volume_type') or self._default_type())
         # Of a name with an operator, as "<or> a <or> b", only Cinder knows what it means.
         required = frozenset({backend} if backend and ' ' not in backend else ())
-        return RunningServer(id=volume_id, amounts={_GIB: wanted['size']}, required=required)
+        return RunningServer(id=volume_id, amounts={_GIB: spec['size']}, required=required)
 
     def released(self, amounts: Mapping[str, int]) -> dict[str, int]:
         """Return what a volume with these amounts releases in its pool."""

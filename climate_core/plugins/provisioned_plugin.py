@@ -31,7 +31,7 @@ from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.conf import secrets
 from climate_core.lease import model
-from climate_core.plugins import prebuilt_plugin
+from climate_core.plugins import own_service_plugin
 from climate_core.plugins.base import NotOfLease, PollAgain, Reported, ReservedResource
 from climate_core.plugins.step_context import (
     END,
@@ -83,14 +83,14 @@ COUNT_SCHEMA: Final = {
 }
 
 
-def metadata_schema(most: int, key_pattern: str) -> dict[str, Any]:
+def metadata_schema(max_items: int, key_pattern: str) -> dict[str, Any]:
     """Return the schema of the metadata of a resource.
 
-    :param most: items
+    :param max_items: items
     """
     return {
         'type': 'object',
-        'maxProperties': most,
+        'maxProperties': max_items,
         'propertyNames': {'pattern': limits.json_pattern(key_pattern)},
         'additionalProperties': STORED_TEXT_SCHEMA,
     }
@@ -98,8 +98,10 @@ def metadata_schema(most: int, key_pattern: str) -> dict[str, Any]:
 
 def made_for_schema(service: str, noun: str) -> dict[str, Any]:
     """Return the property of a reservation whose resource a service creates."""
-    told = f'The reservation for which the lease service creates the {noun}. {service} sets it; '
-    return {MADE_FOR: {**UUID_SCHEMA, 'description': f'{told}users leave it out.'}}
+    description = (
+        f'The reservation for which the lease service creates the {noun}. {service} sets it; '
+    )
+    return {MADE_FOR: {**UUID_SCHEMA, 'description': f'{description}users leave it out.'}}
 
 
 def is_requested(values: Mapping[str, Any], key: str, status: str) -> bool:
@@ -126,35 +128,37 @@ def is_requested(values: Mapping[str, Any], key: str, status: str) -> bool:
 
 def reserve_group(
     key: str,
-    wanted: Mapping[str, Any],
+    spec: Mapping[str, Any],
     params: Mapping[str, Any],
-    held: Mapping[str, int],
+    amounts: Mapping[str, int],
     hidden: tuple[str, ...] = (),
 ) -> ReservedResource:
     """Reserve the resources of a part of a request.
 
-    :param wanted: their specification, with ``name`` and perhaps ``count``
+    :param spec: their specification, with ``name`` and perhaps ``count``
     :param params: what each reservation stores besides
-    :param held: the amounts of each, by unit
+    :param amounts: the amounts of each, by unit
     :param hidden: the fields of the specification that are not stored
     :raises climate_core.exceptions.BadRequest: the names of several are too long
     """
-    shown = {name: each for name, each in wanted.items() if name not in (*hidden, 'count')}
+    shown = {name: each for name, each in spec.items() if name not in (*hidden, 'count')}
     short = {name: each for name, each in shown.items() if not isinstance(each, dict | list)}
-    own = {model.GROUP: uuidutils.generate_uuid(), HOLDS: dict(held)}
-    count, claims = wanted.get('count', 1), []
+    own = {model.GROUP: uuidutils.generate_uuid(), HOLDS: dict(amounts)}
+    count, claims = spec.get('count', 1), []
     longest = limits.NAME_LENGTH - len(f'-{count}')
-    if count > 1 and len(wanted['name']) > longest:
+    if count > 1 and len(spec['name']) > longest:
         raise exceptions.BadRequest(
             f'{key}.name: must have {longest} characters at most, because -1 to -{count} is added '
             'to it.',
             field=f'{key}.name',
         )
     for number in range(1, count + 1):
-        name = wanted['name'] if count == 1 else f'{wanted["name"]}-{number}'
-        said = shown if number == 1 else short
-        kept = {**params, **own, key: {**said, 'name': name}}
-        claims.append(ReservedResource(f'{model.UNMADE}{uuidutils.generate_uuid()}', kept, held))
+        name = spec['name'] if count == 1 else f'{spec["name"]}-{number}'
+        stored_spec = shown if number == 1 else short
+        stored_params = {**params, **own, key: {**stored_spec, 'name': name}}
+        claims.append(
+            ReservedResource(f'{model.UNMADE}{uuidutils.generate_uuid()}', stored_params, amounts)
+        )
     return dataclasses.replace(claims[0], others=claims[1:])
 
 
@@ -184,16 +188,16 @@ def merge_spec(lease: 'Lease', reservation: 'Reservation', key: str) -> dict[str
     return found | reservation.params[key]
 
 
-def spec_request_keys(values: Mapping[str, Any], said: Iterable[str]) -> list[Hashable]:
+def spec_request_keys(values: Mapping[str, Any], digests: Iterable[str]) -> list[Hashable]:
     """Return the keys of a requested resource; see ``ResourcePlugin.request_keys``.
 
-    :param said: the digests of the specification; empty if it has none
+    :param digests: the digests of the specification; empty if it has none
     """
     keys: list[Hashable] = []
     if MADE_FOR in values:
-        made = MADE_FOR, values[MADE_FOR]
-        keys += [made, (*made, values.get('resource_id'))]
-    return [*keys, *((DIGEST_KEY, each) for each in said)]
+        reservation_key = MADE_FOR, values[MADE_FOR]
+        keys += [reservation_key, (*reservation_key, values.get('resource_id'))]
+    return [*keys, *((DIGEST_KEY, each) for each in digests)]
 
 
 def check_made_for(context: 'RequestContext', lease: 'Lease | None') -> None:
@@ -227,14 +231,14 @@ def spec_reservation_keys(reservation: 'Reservation', key: str) -> list[Hashable
 
 
 def compute_digests(
-    conf: 'cfg.ConfigOpts', lease_id: str, said: Mapping[str, Any], field: str
+    conf: 'cfg.ConfigOpts', lease_id: str, spec: Mapping[str, Any], field: str
 ) -> Sequence[str]:
     """Return the digests of a specification, see :func:`climate_common.sealing.digests`.
 
     :raises climate_core.exceptions.BadRequest: it is too long or too deep, naming the field
     """
     try:
-        return sealing.digests(limits.encode(said), lease_id, secrets.read_keys(conf))
+        return sealing.digests(limits.encode(spec), lease_id, secrets.read_keys(conf))
     except (TypeError, ValueError) as exc:
         raise exceptions.BadRequest(f'It cannot be stored: {exc}.', field=field) from exc
 
@@ -283,7 +287,7 @@ def reported_amounts(
     return {unit: int(amount) for unit, amount in values[_AMOUNTS_KEY].items()}
 
 
-class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
+class ProvisionedPlugin(own_service_plugin.CreatedForLeasePlugin, Reported):
     """Reserve resources that their service creates reserved because of a hint.
 
     Users create them so, or the lease service does for the lease.
@@ -300,7 +304,7 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         self,
         context: 'RequestContext',
         lease_id: str,
-        wanted: Mapping[str, Any],
+        spec: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> ReservedResource:
         """Check a specification and reserve its resources, see :func:`reserve_group`."""
@@ -324,14 +328,14 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         """
 
     @abc.abstractmethod
-    def _watch(self, context: StepContext, found: Mapping[str, Any]) -> PollAgain | None:
+    def _watch(self, context: StepContext, resource: Mapping[str, Any]) -> PollAgain | None:
         """Poll a created resource until it is reserved.
 
         :raises climate_core.exceptions.Permanent: it could not be created
         """
 
     @abc.abstractmethod
-    def _delete_lost(self, context: StepContext, found: Mapping[str, Any]) -> PollAgain:
+    def _delete_lost(self, context: StepContext, resource: Mapping[str, Any]) -> PollAgain:
         """Delete a resource that its reservation was detached from, or wait until it is gone."""
 
     @abc.abstractmethod
@@ -343,12 +347,12 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         """Return a resource of the user's project; None if it is not, or is being deleted."""
 
     @abc.abstractmethod
-    def _is_reservation(self, found: Any, context: 'RequestContext') -> bool:
+    def _is_reservation(self, resource: Any, context: 'RequestContext') -> bool:
         """Return whether a resource is reserved, or is being created so."""
 
     @staticmethod
     @abc.abstractmethod
-    def _amounts(found: Any) -> dict[str, int]:
+    def _amounts(resource: Any) -> dict[str, int]:
         """Return what a resource holds, by unit."""
 
     def reserve(
@@ -361,14 +365,14 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
                     field=MADE_FOR,
                 )
             return self._reserve_existing(context, values)
-        said = compute_digests(self.conf, lease_id, values[self.key], self.key)
-        params = {**self._params(values), DIGEST_KEY: said[0]}
+        digests = compute_digests(self.conf, lease_id, values[self.key], self.key)
+        params = {**self._normalized_params(values), DIGEST_KEY: digests[0]}
         return self._claim(context, lease_id, values[self.key], params)
 
     def _reserve_existing(
         self, context: 'RequestContext', values: Mapping[str, Any]
     ) -> ReservedResource:
-        params, amounts = self._params(values), reported_amounts(context, values)
+        params, amounts = self._normalized_params(values), reported_amounts(context, values)
         if amounts is not None:
             # As its service writes it.
             resource_id = str(uuid.UUID(values['resource_id']))
@@ -376,7 +380,7 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         else:
             found = self._check(context, values['resource_id'])
             resource_id, amounts = found['id'], self._amounts(found)
-        parent_id = values.get(prebuilt_plugin.STACK_ID_KEY)
+        parent_id = values.get(own_service_plugin.STACK_ID_KEY)
         return ReservedResource(resource_id, params, amounts, parent_id=parent_id)
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int] | None:
@@ -386,8 +390,8 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         if self.key not in values:
             keys = super().request_keys(lease_id, values)
             return [*spec_request_keys(values, ()), *keys]
-        said = compute_digests(self.conf, lease_id, values[self.key], self.key)
-        return spec_request_keys(values, said)
+        digests = compute_digests(self.conf, lease_id, values[self.key], self.key)
+        return spec_request_keys(values, digests)
 
     def reservation_keys(self, reservation: 'Reservation') -> Sequence[Hashable]:
         keys = super().reservation_keys(reservation)
@@ -409,9 +413,9 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
     def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         if reservation.is_made:
             return self._take_step(self._watch, lease, reservation)
-        return self._make(self._step(lease, reservation))
+        return self._create_once(self._step(lease, reservation))
 
-    def _make(self, context: StepContext) -> PollAgain:
+    def _create_once(self, context: StepContext) -> PollAgain:
         """Take the next step to a resource that does not exist yet."""
         reservation = context.reservation
         if context.progress.asked == _RECREATE:
@@ -453,8 +457,8 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         :param minutes: until it counts as lost
         :param command: for an operator, if the service may not delete it
         """
-        told = 'it is deleted and recreated.'
-        repair = RepairStep('make_again', told, command, asked=_RECREATE)
+        outcome = 'it is deleted and recreated.'
+        repair = RepairStep('make_again', outcome, command, request_name=_RECREATE)
         waited = wait_or_repair(context, doing, 60 * minutes, repair)
         if waited.repair is None:
             return waited
@@ -507,21 +511,21 @@ class ProvisionedPlugin(prebuilt_plugin.SpecifiedPlugin, Reported):
         """Return a resource with all that :meth:`_waits_for` compares; None: not known now."""
         return self.calls.get(conn, resource_id)
 
-    def _waits_for(self, found: Any, lease_id: str) -> bool:  # noqa: ARG002
+    def _waits_for(self, resource: Any, lease_id: str) -> bool:  # noqa: ARG002
         """Return whether a resource was created for a lease, as far as its service shows it."""
         return True
 
-    def _check(self, context: 'RequestContext', wanted: str) -> Any:
+    def _check(self, context: 'RequestContext', resource_id: str) -> Any:
         """Return a resource of the project that can be reserved."""
         noun = self.title.lower()
         with errors.for_user('resource_id'):
-            found = self._read_reservable(context, wanted)
-            if found is None:
-                raise errors.Gone(f'There is no {noun} {wanted} in this project.')
-        if not self._is_reservation(found, context):
+            resource = self._read_reservable(context, resource_id)
+            if resource is None:
+                raise errors.Gone(f'There is no {noun} {resource_id} in this project.')
+        if not self._is_reservation(resource, context):
             raise exceptions.BadRequest(
-                f'The {noun} {wanted} is {found["status"]}. Only a {noun} that was created with '
-                'the hint reserved=True and was not started yet can be reserved.',
+                f'The {noun} {resource_id} is {resource["status"]}. Only a {noun} that was '
+                'created with the hint reserved=True and was not started yet can be reserved.',
                 field='resource_id',
             )
-        return found
+        return resource

@@ -20,7 +20,7 @@ from climate_core.cloud import errors, servers
 from climate_core.conf import cloud as cloud_conf
 from climate_core.conf import secrets
 from climate_core.plugins import (
-    prebuilt_plugin,
+    own_service_plugin,
     provisioned_plugin,
     server_checks,
     server_end,
@@ -66,17 +66,17 @@ class ServerPlugin(
     service = 'nova'
     description = 'A server that waits in the state RESERVED and starts with its lease.'
     options = (
-        prebuilt_plugin.on_end_option(
+        own_service_plugin.on_end_option(
             resource_types.ON_END[resource_types.SERVER], 'server', 'A server that never started'
         ),
-        prebuilt_plugin.first_poll_option('Nova', 'nova_notifications'),
+        own_service_plugin.first_poll_option('Nova', 'nova_notifications'),
         cfg.StrOpt(
             'image_prefix',
             default='reserved_',
             help='Prefix of the name of the image that create_image creates; the name of the '
             'server follows.',
         ),
-        prebuilt_plugin.lead_option(
+        own_service_plugin.lead_option(
             'its servers are created, so that they can be started in time.'
         ),
         secrets.KEYS,
@@ -85,8 +85,8 @@ class ServerPlugin(
     )
     schema = {
         **server_spec.SCHEMA,
-        **prebuilt_plugin.end_action_schema(resource_types.ON_END[resource_types.SERVER]),
-        **prebuilt_plugin.STACK_ID_SCHEMA,
+        **own_service_plugin.end_action_schema(resource_types.ON_END[resource_types.SERVER]),
+        **own_service_plugin.STACK_ID_SCHEMA,
         **provisioned_plugin.amounts_schema(*resource_types.SERVER_UNITS),
     }
     key = server_spec.SPEC_KEY
@@ -117,15 +117,15 @@ class ServerPlugin(
         ),
         prefix='compute.',
     )
-    gone = 'The server was deleted'
+    gone_reason = 'The server was deleted'
     prefix = 'image_prefix'
-    rejections = (errors.Rejected, errors.Refused)
+    rejections = (errors.Rejected, errors.Forbidden)
 
     def _claim(
         self,
         context: 'RequestContext',
         lease_id: str,
-        wanted: Mapping[str, Any],
+        spec: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> ReservedResource:
         options = self.conf[self.resource_type]
@@ -133,7 +133,7 @@ class ServerPlugin(
             self.cloud.user(context),
             self.cloud.service(),
             lease_id,
-            wanted,
+            spec,
             params,
             options.secret_keys,
             options[server_checks.EXTERNAL_NETWORKS_OPTION.name],
@@ -153,8 +153,8 @@ class ServerPlugin(
 
     def _create(self, context: StepContext, asked_by: Mapping[str, str]) -> str:
         keys = context.options.secret_keys
-        wanted, told = server_spec.build_request(context.lease, context.reservation, keys)
-        return servers.create(context.conn, wanted, {**told, **asked_by})
+        server, hints = server_spec.build_request(context.lease, context.reservation, keys)
+        return servers.create(context.conn, server, {**hints, **asked_by})
 
     def _watch(self, context: StepContext, server: Mapping[str, Any]) -> PollAgain | None:
         context = context.observe(server['status'], server.get('OS-EXT-STS:task_state'))
@@ -175,8 +175,8 @@ class ServerPlugin(
         self, context: 'RequestContext', resource_id: str
     ) -> dict[str, Any] | None:
         server = servers.get(self.cloud.user(context), resource_id, hints=True)
-        there = server['tenant_id'] == context.project_id and server['status'] not in _GONE
-        return server if there else None
+        is_present = server['tenant_id'] == context.project_id and server['status'] not in _GONE
+        return server if is_present else None
 
     def _is_reservation(
         self,
@@ -211,8 +211,8 @@ class ServerPlugin(
         return resource_types.server_amounts(*sizes, boots_from_volume=not server.get('image'))
 
     def find_uses(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        kept = Progress.load(reservation.progress, START, self.now())
-        if kept.uses is not None:
+        progress = Progress.load(reservation.progress, START, self.now())
+        if progress.uses is not None:
             return None
         try:
             server = servers.get(
@@ -221,7 +221,7 @@ class ServerPlugin(
         except errors.Gone:
             return None
         uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
-        return PollAgain(0.0, None, dataclasses.replace(kept, uses=uses).dump())
+        return PollAgain(0.0, None, dataclasses.replace(progress, uses=uses).dump())
 
     def _wake_without_read(self, context: StepContext) -> PollAgain | None:
         # Nova starts a server that is RESERVED, and no other: see nova_ext/api/wake_up.py.
@@ -235,7 +235,7 @@ class ServerPlugin(
         status, task = server['status'], server.get('OS-EXT-STS:task_state')
         context = context.observe(status, task, server.get('updated'))
         if status in _GONE:
-            raise errors.Gone(self.gone)
+            raise errors.Gone(self.gone_reason)
         if status == _RESERVED and task == _SENT:
             return server_recovery.repeat_wake_up(context)
         is_busy = status in _UNSETTLED or (status == _RESERVED and task)
@@ -252,9 +252,9 @@ class ServerPlugin(
             raise exceptions.Permanent(f'The server is in ERROR: {why}')
         return None
 
-    def is_awake(self, lease: 'Lease', reservation: 'Reservation') -> bool:
-        kept = Progress.load(reservation.progress, START, self.now())
-        if kept.asked != _WAKE_UP or lease.preemptible:
+    def is_started(self, lease: 'Lease', reservation: 'Reservation') -> bool:
+        progress = Progress.load(reservation.progress, START, self.now())
+        if progress.asked != _WAKE_UP or lease.preemptible:
             return False
         server = servers.get(
             step_context.connect_as_owner(self.cloud, lease), reservation.resource_id
@@ -284,15 +284,15 @@ class ServerPlugin(
                 unlocked_server = server_end.ensure_unlocked(context, server)
                 wait = server_end.take_end_step(context, unlocked_server)
         except exceptions.PluginFailure as exc:
-            kept = Progress.load(exc.progress or context.progress.dump(), END, context.now)
+            progress = Progress.load(exc.progress or context.progress.dump(), END, context.now)
             uses = [each['id'] for each in server.get(servers.VOLUMES, ())]
-            exc.progress = kept.with_failing_end(uses, context.now).dump()
+            exc.progress = progress.with_failing_end(uses, context.now).dump()
             raise
         if wait is None:
             return None
-        kept = Progress.load(wait.progress, END, context.now)
-        kept = kept.with_end_continued(wait.reason, self._failing_seconds, context.now)
-        return dataclasses.replace(wait, progress=kept.dump())
+        progress = Progress.load(wait.progress, END, context.now)
+        progress = progress.with_end_continued(wait.reason, self._failing_seconds, context.now)
+        return dataclasses.replace(wait, progress=progress.dump())
 
     @property
     def _failing_seconds(self) -> float:
@@ -306,12 +306,12 @@ class ServerPlugin(
         Addresses are allocated to other leases, and a server does not need them.
         """
         now = self.now()
-        kept = Progress.load(own.progress, END, now)
-        since = kept.failing_since
+        progress = Progress.load(own.progress, END, now)
+        since = progress.failing_since
         if since is None or (now - since).total_seconds() < self._failing_seconds:
             return True
         is_network = other.resource_type == resource_types.NETWORK
-        return is_network or other.resource_id in (kept.uses or ())
+        return is_network or other.resource_id in (progress.uses or ())
 
     def preempt(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         return self._free(server_end.shelve_and_lock, lease, reservation)

@@ -37,26 +37,26 @@ BlockDevice = Mapping[str, Any]
 
 def check_block_devices(
     conn: 'connections.Connection',
-    wanted: Mapping[str, Any],
+    server: Mapping[str, Any],
     flavor: Mapping[str, Any],
     image: Mapping[str, Any] | None,
     field: str,
 ) -> Mapping[str, Any] | None:
     """Check the block devices with the rights of the user.
 
-    :param wanted: the ``server`` of the request
+    :param server: the ``server`` of the request
     :param image: that of ``imageRef``
     :param field: where the devices stand
     :returns: the image that the servers boot from, as far as it is known
     :raises climate_core.exceptions.ClimateError: the user lacks a source, or Nova would reject a
         device for any user; naming the field
     """
-    devices = wanted.get(BLOCK_DEVICES_KEY, ())
+    devices = server.get(BLOCK_DEVICES_KEY, ())
     sources: list[Mapping[str, Any] | None] = []
     for number, device in enumerate(devices):
         where = f'{field}[{number}]'
         sources.append(_check_device(conn, device, where))
-        check_device(device, where, image is not None, wanted.get('count', 1))
+        check_device(device, where, image is not None, server.get('count', 1))
         _check_name(device, where, image)
     root = next((number for number, each in enumerate(devices) if _boot_index(each) == 0), None)
     if image is None and root is not None and devices[root].get('source_type') == 'image':
@@ -65,9 +65,9 @@ def check_block_devices(
     return image
 
 
-def has_disk_on_host(wanted: Mapping[str, Any]) -> bool:
+def has_disk_on_host(server: Mapping[str, Any]) -> bool:
     """Return whether the root disk of a server is on the host, and as large as its flavor says."""
-    devices = wanted.get(BLOCK_DEVICES_KEY)
+    devices = server.get(BLOCK_DEVICES_KEY)
     return not devices or any(
         _boot_index(each) == 0 and each.get('destination_type') == 'local' for each in devices
     )
@@ -158,8 +158,8 @@ def _check_name(device: BlockDevice, field: str, image: Mapping[str, Any] | None
         return
     name = str(device.get('device_name') or '').removeprefix('/dev/')
     is_volume = device.get('destination_type') == 'volume'
-    said = 'must not be that of the root disk, vda'
-    _raise_first(field, [(is_volume and name == 'vda', 'device_name', said)])
+    problem = 'must not be that of the root disk, vda'
+    _raise_first(field, [(is_volume and name == 'vda', 'device_name', problem)])
 
 
 def check_devices_together(
@@ -201,19 +201,19 @@ def _sum_sizes(devices: Sequence[BlockDevice], usual: int, without: Sequence[Blo
     return sum(int(each.get('volume_size') or usual) for each in devices if each not in without)
 
 
-def _check_size(name: str, unit: str, most: int, field: str, wanted: int) -> None:
-    if wanted > most:
+def _check_size(name: str, unit: str, limit: int, field: str, size: int) -> None:
+    if size > limit:
         raise exceptions.BadRequest(
-            f'{field}: must have at most {most} {unit} of {name} disks, as the flavor has, not '
-            f'{wanted}.',
+            f'{field}: must have at most {limit} {unit} of {name} disks, as the flavor has, not '
+            f'{size}.',
             field=field,
         )
 
 
 def _raise_first(field: str, faults: Iterable[tuple[bool, str, str]]) -> None:
-    for is_wrong, name, said in faults:
+    for is_wrong, name, problem in faults:
         if is_wrong:
-            raise exceptions.BadRequest(f'{field}.{name}: {said}.', field=f'{field}.{name}')
+            raise exceptions.BadRequest(f'{field}.{name}: {problem}.', field=f'{field}.{name}')
 
 
 NETWORKS_KEY: Final = 'networks'
@@ -227,22 +227,22 @@ EXTERNAL_NETWORKS_OPTION: Final = cfg.BoolOpt(
 
 
 def check_networks(
-    conn: 'connections.Connection', wanted: Mapping[str, Any], field: str, allows_external: bool
+    conn: 'connections.Connection', server: Mapping[str, Any], field: str, allows_external: bool
 ) -> None:
     """Check the networks with the rights of the user.
 
-    :param wanted: the ``server`` of the request
+    :param server: the ``server`` of the request
     :param field: where the networks stand
     :param allows_external: see :data:`EXTERNAL_NETWORKS_OPTION`
     :raises climate_core.exceptions.ClimateError: the user lacks one, or Nova would reject it at
         any time; naming the field
     """
-    if wanted.get(NETWORKS_KEY) == 'auto':
+    if server.get(NETWORKS_KEY) == 'auto':
         with errors.for_user(field):
             neutron.check_default_network(conn)
-    for number, interface in enumerate(_list_interfaces(wanted)):
+    for number, interface in enumerate(_list_interfaces(server)):
         where = f'{field}[{number}]'
-        _check_interface(interface, where, wanted.get('count', 1))
+        _check_interface(interface, where, server.get('count', 1))
         if 'port' in interface:
             with errors.for_user(f'{where}.port'):
                 neutron.check_port(conn, interface['port'], allows_external)
@@ -252,22 +252,22 @@ def check_networks(
 
 
 def check_ports_free(
-    conn: 'connections.Connection', wanted: Mapping[str, Any], field: str
+    conn: 'connections.Connection', server: Mapping[str, Any], field: str
 ) -> None:
     """Check what must be right when servers are created; raises as :func:`check_networks`."""
-    for where, port_id in list_ports(wanted, field):
+    for where, port_id in list_ports(server, field):
         with errors.for_user(where):
             neutron.check_port_unused(conn, port_id)
 
 
-def _list_interfaces(wanted: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
-    listed = wanted.get(NETWORKS_KEY, ())
+def _list_interfaces(server: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    listed = server.get(NETWORKS_KEY, ())
     return () if isinstance(listed, str) else listed
 
 
-def list_ports(wanted: Mapping[str, Any], field: str) -> Iterator[tuple[str, str]]:
+def list_ports(server: Mapping[str, Any], field: str) -> Iterator[tuple[str, str]]:
     """Yield the field and the id of each port."""
-    for number, interface in enumerate(_list_interfaces(wanted)):
+    for number, interface in enumerate(_list_interfaces(server)):
         if 'port' in interface:
             yield f'{field}[{number}].port', interface['port']
 

@@ -20,7 +20,7 @@ from oslo_log import log
 from climate_common import limits
 from climate_core import exceptions
 from climate_core.cloud import errors, servers
-from climate_core.plugins import prebuilt_plugin, server_recovery
+from climate_core.plugins import own_service_plugin, server_recovery
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.step_context import (
     EndContext,
@@ -81,8 +81,8 @@ def _request_action(
 
 
 def _failed(server: Server, name: str) -> str:
-    told = (server.get('fault') or {}).get('message')
-    because = f': {told}' if told and server['status'] == 'ERROR' else ''
+    fault = (server.get('fault') or {}).get('message')
+    because = f': {fault}' if fault and server['status'] == 'ERROR' else ''
     return (
         f'The server is {server["status"]} after the action {name}{because}. See "openstack '
         f'server event list {server["id"]}". The action is retried.'
@@ -123,7 +123,7 @@ def _offload(context: EndContext, server: Server) -> PollAgain | None:
             'shelveOffload',
             lambda: servers.act(context.service, server['id'], 'shelveOffload'),
         )
-    except errors.Refused as exc:
+    except errors.Forbidden as exc:
         LOG.info('Server %s stays on its host until Nova offloads it: %s', server['id'], exc)
         return None
 
@@ -220,7 +220,7 @@ def take_end_step(context: EndContext, server: Server) -> PollAgain | None:
     if server.get('locked'):
         try:
             return _action('unlock')(context, server)
-        except errors.Refused as exc:
+        except errors.Forbidden as exc:
             # The owner's lock is undone, that of an administrator is respected.
             raise exceptions.Transient('The server was locked by an administrator.') from exc
     return chosen(context, server)
@@ -245,7 +245,7 @@ def _has_run(context: EndContext, server: Server) -> bool:
     Nova shows when a server was first launched, also if Heat started it. A recorded start counts,
     too, but not that of a member of a stack, which Heat may have left reserved.
     """
-    noted = context.has_run and prebuilt_plugin.STACK_ID_KEY not in context.reservation.params
+    noted = context.has_run and own_service_plugin.STACK_ID_KEY not in context.reservation.params
     return noted or bool(server.get('OS-SRV-USG:launched_at'))
 
 
@@ -333,7 +333,7 @@ def unshelve(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
     if rest is not None:
         return rest
     ensure_unlocked(context, server)
-    return context.ask(
+    return context.send_request(
         'unshelve', lambda: servers.act(context.conn, context.resource_id, 'unshelve')
     )
 
@@ -351,15 +351,15 @@ def keep_shelved(context: EndContext, server: Mapping[str, Any]) -> PollAgain | 
     is_kept = context.on_end not in ('delete', 'nothing')
     if not was_given_up or not is_kept or status not in SHELVED or task:
         return None
-    asked = context.progress.asked
-    if asked == _LOCK_REQUEST:
+    request = context.progress.asked
+    if request == _LOCK_REQUEST:
         return context.wait() if context.age < _IN_FLIGHT_SECONDS else None
     ending = _ENDING_LOCK_REASON.format(context.lease.id)
     # Any lock rejects the request, that of an administrator too. Once something else was
     # requested, the lock of Climate has existed for long enough.
-    if asked is not None or (server.get('locked') and server.get('locked_reason') != ending):
+    if request is not None or (server.get('locked') and server.get('locked_reason') != ending):
         return None
-    return context.ask(_LOCK_REQUEST, lambda: _lock(context, ending))
+    return context.send_request(_LOCK_REQUEST, lambda: _lock(context, ending))
 
 
 def ensure_unlocked(context: StepContext, server: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -426,5 +426,5 @@ def _wait_long(context: StepContext, doing: str) -> PollAgain:
 
 
 def _lock(context: StepContext, reason: str | None = None) -> None:
-    told = {'locked_reason': reason or _PREEMPTED_LOCK_REASON.format(context.lease.id)}
-    servers.act(context.service, context.resource_id, 'lock', told)
+    body = {'locked_reason': reason or _PREEMPTED_LOCK_REASON.format(context.lease.id)}
+    servers.act(context.service, context.resource_id, 'lock', body)

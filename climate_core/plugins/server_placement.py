@@ -109,8 +109,8 @@ def oldest_first(candidate: CandidateHost) -> Any:
     A host without servers comes first, one whose servers have no known age last.
     """
     times = [each.created_at for each in candidate.servers]
-    known = [each.timestamp() for each in times if each is not None]
-    return len(known) < len(times), max(known, default=0.0)
+    known_times = [each.timestamp() for each in times if each is not None]
+    return len(known_times) < len(times), max(known_times, default=0.0)
 
 
 def choose_hosts(
@@ -150,7 +150,10 @@ def choose_hosts(
 
 
 def _raise_cannot_drain(
-    listed: Sequence[CandidateHost], found: int, count: int, unplaceable: Sequence[CandidateHost]
+    listed: Sequence[CandidateHost],
+    drainable: int,
+    count: int,
+    unplaceable: Sequence[CandidateHost],
 ) -> NoReturn:
     if not listed:
         raise CannotDrainHosts('No host can be drained for it: no shared host matches.')
@@ -159,14 +162,14 @@ def _raise_cannot_drain(
         server.obstacle for each in listed for server in each.servers if server.obstacle
     )
     if obstacles:
-        told = '; '.join(f'{number} {why}' for why, number in sorted(obstacles.items()))
-        reasons.append(f'Servers cannot be moved: {told}.')
+        counts = '; '.join(f'{number} {why}' for why, number in sorted(obstacles.items()))
+        reasons.append(f'Servers cannot be moved: {counts}.')
     if unplaceable:
         names = words.counted(len(unplaceable), 'host')
         reasons.append(f'Other hosts have no capacity for the servers of {names}.')
     why = ' '.join(reasons)
-    would_do = words.counted(len(listed), 'shared host')
-    message = f'{found} of {would_do} can be drained for it, and {count} must be. {why}'
+    matching = words.counted(len(listed), 'shared host')
+    message = f'{drainable} of {matching} can be drained for it, and {count} must be. {why}'
     raise CannotDrainHosts(message.rstrip(), why)
 
 
@@ -323,10 +326,10 @@ class FreeCapacity:
             # It fitted on no host before this one, which is before them now.
             first = bisect_left(order, last)
 
-    def _count(self, server: RunningServer, name: str, most: int) -> int:
+    def _count(self, server: RunningServer, name: str, limit: int) -> int:
         """Return how many servers like this one, which fits, a host can take."""
         free = self._free[name]
-        return min([most, *(free[kind] // n for kind, n in server.amounts.items() if n)])
+        return min([limit, *(free[kind] // n for kind, n in server.amounts.items() if n)])
 
     def _order(self, kind: str, server: RunningServer) -> list[tuple[int, str]]:
         """Return what the hosts that may take a server have free, and their names, in order."""
@@ -381,11 +384,11 @@ def _group_equal(groups: Iterable[list[RunningServer]]) -> list[list[RunningServ
     return found
 
 
-def _are_equal(one: RunningServer, other: RunningServer) -> bool:
+def _are_equal(server: RunningServer, other: RunningServer) -> bool:
     """Return whether two servers fit on the same hosts."""
     return (
-        one.amounts == other.amounts
-        and one.zone == other.zone
-        and one.required == other.required
-        and one.forbidden == other.forbidden
+        server.amounts == other.amounts
+        and server.zone == other.zone
+        and server.required == other.required
+        and server.forbidden == other.forbidden
     )

@@ -125,7 +125,7 @@ class _ServerRepair(RepairStep):
 
     requests: Sequence[tuple[str, Any]] = dataclasses.field(kw_only=True)
 
-    def make(self, context: StepContext) -> None:
+    def run(self, context: StepContext) -> None:
         for action, argument in self.requests:
             if action == 'delete':
                 servers.delete(context.conn, context.resource_id)
@@ -178,7 +178,7 @@ def wait_for_task(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
             'its state was reset, and its end continues.',
             f'openstack server set --state active {server_id}',
             # An image whose task was reset is polled further; other actions are requested again.
-            asked=None if context.progress.asked == IMAGE_REQUEST else RESET_REQUEST,
+            request_name=None if context.progress.asked == IMAGE_REQUEST else RESET_REQUEST,
             requests=[('os-resetState', {'state': 'active'})],
         )
     return wait_or_repair(context, doing, 60 * minutes, repair)
@@ -197,7 +197,7 @@ def wait_at_start(context: StepContext, server: Mapping[str, Any]) -> PollAgain:
         'give_up_start',
         f'{_why_unbuilt(server)}, so its state was reset to error.',
         f'openstack server set --state error {context.resource_id}',
-        asked=ABANDONED_START,
+        request_name=ABANDONED_START,
         requests=[_RESET_TO_ERROR],
     )
     seconds = 60 * _task_minutes(context.options, server)
@@ -295,11 +295,11 @@ def check_build(context: StepContext, server: Mapping[str, Any]) -> str | None:
     """
     status = server['status']
     if status == 'ERROR':
-        told = str((server.get('fault') or {}).get('message') or 'Nova reports no reason')
-        kind = exceptions.NoCapacity if _NO_HOST in told else exceptions.Permanent
+        fault = str((server.get('fault') or {}).get('message') or 'Nova reports no reason')
+        kind = exceptions.NoCapacity if _NO_HOST in fault else exceptions.Permanent
         raise kind(
             describe_build_failure(
-                context.reservation, told.strip() + _describe_shortage(context, told)
+                context.reservation, fault.strip() + _describe_shortage(context, fault)
             )
         )
     return f'The server has been {status}' if status in _BUILDING else None
@@ -319,26 +319,24 @@ def delete_unbuilt(context: StepContext, server: Mapping[str, Any]) -> PollAgain
     return context.wait()
 
 
-def _describe_shortage(context: StepContext, told: str) -> str:
+def _describe_shortage(context: StepContext, fault: str) -> str:
     """Return which capacity the hosts lack, if Nova found no host: Nova does not report it."""
-    if _NO_HOST not in told:
+    if _NO_HOST not in fault:
         return ''
-    wanted = provisioned_plugin.merge_spec(
-        context.lease, context.reservation, server_spec.SPEC_KEY
-    )
+    spec = provisioned_plugin.merge_spec(context.lease, context.reservation, server_spec.SPEC_KEY)
     try:
-        found = pool_capacity.describe_shortage(context.service, wanted)
+        shortage = pool_capacity.describe_shortage(context.service, spec)
     except errors.EXPECTED as exc:
-        LOG.info('Could not find which capacity is insufficient for %s: %s', wanted['name'], exc)
+        LOG.info('Could not find which capacity is insufficient for %s: %s', spec['name'], exc)
         return ''
-    return f' {found}' if found else ''
+    return f' {shortage}' if shortage else ''
 
 
 def describe_build_failure(reservation: 'Reservation', reason: str) -> str:
     """Return which server could not be created, and why."""
     name = reservation.params[server_spec.SPEC_KEY]['name']
-    held = reservation.amounts
-    size = f'{held.get("vcpus", 0)} VCPUs, {held.get("memory_mb", 0)} MB of memory'
-    if held.get('disk_gb'):
-        size += f', {held["disk_gb"]} GB of disk'
+    amounts = reservation.amounts
+    size = f'{amounts.get("vcpus", 0)} VCPUs, {amounts.get("memory_mb", 0)} MB of memory'
+    if amounts.get('disk_gb'):
+        size += f', {amounts["disk_gb"]} GB of disk'
     return f'The server {name} ({size}) could not be created: {reason}'

@@ -172,7 +172,7 @@ def reserve_servers(
     conn: 'connections.Connection',
     service: 'connections.Connection',
     lease_id: str,
-    wanted: Mapping[str, Any],
+    server: Mapping[str, Any],
     params: Mapping[str, Any],
     keys: Sequence[str],
     allows_external: bool,
@@ -180,16 +180,16 @@ def reserve_servers(
     """Check the specification of servers with the rights of the user; return their reservations.
 
     :param service: the rights of the service, for what users may not see of their flavor
-    :param wanted: the ``server`` of the request
+    :param server: the ``server`` of the request
     :param params: what each reservation stores besides
     :param keys: those of the operator, with which secrets are sealed
     :param allows_external: see :data:`.server_checks.EXTERNAL_NETWORKS_OPTION`
     :raises climate_core.exceptions.ClimateError: something of it does not exist, or cannot be
         stored; naming the field
     """
-    flavor = _check(conn, wanted, allows_external)
-    held = _amounts(flavor, wanted)
-    secrets = {name: wanted[name] for name in _SECRET_FIELDS if name in wanted}
+    flavor = _check(conn, server, allows_external)
+    amounts = _amounts(flavor, server)
+    secrets = {name: server[name] for name in _SECRET_FIELDS if name in server}
     if secrets and not keys:
         raise exceptions.BadRequest(
             'It cannot be stored until the server is created: the operator has set no '
@@ -197,10 +197,10 @@ def reserve_servers(
             field=f'{SPEC_KEY}.{min(secrets)}',
         )
     if 'extra_specs' not in flavor:
-        flavor = servers.get_flavor(service, wanted['flavorRef'])
-    kept = {**params, model.NEEDS: pool_capacity.describe_needs(flavor, wanted)}
+        flavor = servers.get_flavor(service, server['flavorRef'])
+    stored_params = {**params, model.NEEDS: pool_capacity.describe_needs(flavor, server)}
     reserved = provisioned_plugin.reserve_group(
-        SPEC_KEY, wanted, kept, held, hidden=_SECRET_FIELDS
+        SPEC_KEY, server, stored_params, amounts, hidden=_SECRET_FIELDS
     )
     if not secrets:
         return reserved
@@ -209,56 +209,56 @@ def reserve_servers(
 
 
 def _check(
-    conn: 'connections.Connection', wanted: Mapping[str, Any], allows_external: bool
+    conn: 'connections.Connection', server: Mapping[str, Any], allows_external: bool
 ) -> dict[str, Any]:
     """Return the flavor; reject references to resources that the user does not have."""
     with errors.for_user(f'{SPEC_KEY}.flavorRef'):
-        flavor = servers.get_flavor(conn, wanted['flavorRef'])
+        flavor = servers.get_flavor(conn, server['flavorRef'])
     image: Mapping[str, Any] | None = None
-    if 'imageRef' in wanted:
+    if 'imageRef' in server:
         with errors.for_user(f'{SPEC_KEY}.imageRef'):
-            image = servers.check_image(conn, wanted['imageRef'])
-    elif not wanted.get(server_checks.BLOCK_DEVICES_KEY):
+            image = servers.check_image(conn, server['imageRef'])
+    elif not server.get(server_checks.BLOCK_DEVICES_KEY):
         raise exceptions.BadRequest(
             'It is required without block_device_mapping_v2: the id of an image.',
             field=f'{SPEC_KEY}.imageRef',
         )
     image = server_checks.check_block_devices(
-        conn, wanted, flavor, image, f'{SPEC_KEY}.{server_checks.BLOCK_DEVICES_KEY}'
+        conn, server, flavor, image, f'{SPEC_KEY}.{server_checks.BLOCK_DEVICES_KEY}'
     )
     if image is not None:
-        _check_fits(flavor, image, server_checks.has_disk_on_host(wanted))
-    if 'key_name' in wanted:
+        _check_fits(flavor, image, server_checks.has_disk_on_host(server))
+    if 'key_name' in server:
         with errors.for_user(f'{SPEC_KEY}.key_name'):
-            servers.check_key(conn, wanted['key_name'])
-    _check_zone(conn, wanted)
-    for number, each in enumerate(wanted.get('security_groups', ())):
+            servers.check_key(conn, server['key_name'])
+    _check_zone(conn, server)
+    for number, each in enumerate(server.get('security_groups', ())):
         with errors.for_user(f'{SPEC_KEY}.security_groups[{number}].name'):
             neutron.check_security_group(conn, each['name'])
-    if 'group' in wanted.get(HINTS_KEY, ()):
+    if 'group' in server.get(HINTS_KEY, ()):
         with errors.for_user(f'{SPEC_KEY}.{HINTS_KEY}.group'):
-            servers.check_group(conn, wanted[HINTS_KEY]['group'])
-    for field, server_id in _servers_of_hints(wanted.get(HINTS_KEY, {})):
+            servers.check_group(conn, server[HINTS_KEY]['group'])
+    for field, server_id in _servers_of_hints(server.get(HINTS_KEY, {})):
         with errors.for_user(field):
             servers.check(conn, server_id)
-    server_checks.check_networks(conn, wanted, _NETWORKS, allows_external)
+    server_checks.check_networks(conn, server, _NETWORKS, allows_external)
     return flavor
 
 
-def list_ports(wanted: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def list_ports(server: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the field and the id of each port."""
-    return server_checks.list_ports(wanted, _NETWORKS)
+    return server_checks.list_ports(server, _NETWORKS)
 
 
-def check_now(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> None:
+def check_now(conn: 'connections.Connection', server: Mapping[str, Any]) -> None:
     """Check what must be right when the servers are created, and may change before.
 
     :raises climate_core.exceptions.ClimateError: it is not right now, naming the field
     """
-    if 'availability_zone' in wanted:
+    if 'availability_zone' in server:
         with errors.for_user(_ZONE):
-            servers.NOVA.check_zone(conn, wanted['availability_zone'], is_available=True)
-    server_checks.check_ports_free(conn, wanted, _NETWORKS)
+            servers.NOVA.check_zone(conn, server['availability_zone'], is_available=True)
+    server_checks.check_ports_free(conn, server, _NETWORKS)
 
 
 def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host: bool) -> None:
@@ -279,13 +279,13 @@ def _check_fits(flavor: Mapping[str, Any], image: Mapping[str, Any], is_on_host:
             )
 
 
-def _check_zone(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> None:
+def _check_zone(conn: 'connections.Connection', server: Mapping[str, Any]) -> None:
     """Reject a zone that does not exist, and a forced host.
 
     Nova's policy allows a host to administrators. Climate cannot read that policy, and the server
     is not created with the user's token.
     """
-    zone = wanted.get('availability_zone')
+    zone = server.get('availability_zone')
     if zone is None:
         return
     if ':' in zone:
@@ -297,10 +297,10 @@ def _check_zone(conn: 'connections.Connection', wanted: Mapping[str, Any]) -> No
         servers.NOVA.check_zone(conn, zone)
 
 
-def _servers_of_hints(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _servers_of_hints(hints: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the fields of scheduler hints that name servers, and their ids."""
     for name in ('same_host', 'different_host'):
-        named = told.get(name, ())
+        named = hints.get(name, ())
         if isinstance(named, str):
             yield f'{SPEC_KEY}.{HINTS_KEY}.{name}', named
             continue
@@ -308,11 +308,11 @@ def _servers_of_hints(told: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f'{SPEC_KEY}.{HINTS_KEY}.{name}[{number}]', each
 
 
-def _amounts(flavor: Mapping[str, Any], wanted: Mapping[str, Any]) -> dict[str, int]:
+def _amounts(flavor: Mapping[str, Any], server: Mapping[str, Any]) -> dict[str, int]:
     ephemeral = flavor['OS-FLV-EXT-DATA:ephemeral']
     sizes = (flavor['vcpus'], flavor['ram'], flavor['disk'], ephemeral)
     return resource_types.server_amounts(
-        *sizes, boots_from_volume=pool_capacity.boots_from_volume(wanted)
+        *sizes, boots_from_volume=pool_capacity.boots_from_volume(server)
     )
 
 
@@ -324,15 +324,15 @@ def build_request(
     :raises climate_core.exceptions.Transient: no key of the operator opens what is sealed, or the
         metadata; the operator can add it
     """
-    kept = {
+    server = {
         'networks': 'auto',
         **provisioned_plugin.read_unsealed_spec(lease, reservation, SPEC_KEY),
     }
-    told = kept.pop(HINTS_KEY, {})
+    hints = server.pop(HINTS_KEY, {})
     for each in lease.reservations:
         if each.group == reservation.group and model.SEALED in each.params:
             try:
-                kept |= sealing.unseal(
+                server |= sealing.unseal(
                     each.params[model.SEALED], keys, model.secrets_owner(lease.id, each.params)
                 )
             except sealing.Unreadable as exc:
@@ -346,7 +346,7 @@ def build_request(
                     'secret_keys of climate.conf has no key that opens its user data or its '
                     'password: the operator must add it.'
                 ) from exc
-    return {**kept, 'tags': [reservation_tag(reservation)]}, told
+    return {**server, 'tags': [reservation_tag(reservation)]}, hints
 
 
 def reservation_tag(reservation: 'Reservation') -> str:

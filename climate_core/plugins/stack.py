@@ -2,11 +2,11 @@
 """``virtual:stack``: a Heat stack with servers and volumes that are reserved.
 
 heat_ext has built them, reserved; each is a reservation of the same lease and a member of the
-stack, see :mod:`climate_core.plugins.prebuilt_plugin`. The stack is started by an update with what
-it has (``openstack stack update --existing``): Heat walks through it in the order of what depends
-on what, nested stacks too, and the classes of heat_ext start what is reserved. The intention is
-written to the progress of the reservation first, so that no other manager requests it again; an
-action that hangs is requested again.
+stack, see :mod:`climate_core.plugins.own_service_plugin`. The stack is started by an update with
+what it has (``openstack stack update --existing``): Heat walks through it in the order of what
+depends on what, nested stacks too, and the classes of heat_ext start what is reserved. The
+intention is written to the progress of the reservation first, so that no other manager requests it
+again; an action that hangs is requested again.
 
 Heat works with the rights that the stack's own user left with it, and takes those of another user
 only from a token that may delegate (heat/engine/stack.py ``_check_refresh_cred``), which the token
@@ -27,7 +27,7 @@ from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.conf import cloud as cloud_conf
-from climate_core.plugins import prebuilt_plugin, stack_end, stack_templates, step_context
+from climate_core.plugins import own_service_plugin, stack_end, stack_templates, step_context
 from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
 from climate_core.plugins.step_context import EndContext, Progress, StepContext
 
@@ -50,10 +50,10 @@ _BEFORE: Mapping[str, str] = {
 }
 
 
-class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
+class StackPlugin(own_service_plugin.CreatedForLeasePlugin):
     """Reserve stacks."""
 
-    resource_type = prebuilt_plugin.STACK_TYPE
+    resource_type = resource_types.STACK
     title = 'Stack'
     service = 'heat'
     description = 'A Heat stack whose reserved servers and volumes are started together, in order.'
@@ -61,23 +61,23 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
     rank = 6
     rank_at_end = 100
     options = (
-        prebuilt_plugin.on_end_option(
+        own_service_plugin.on_end_option(
             resource_types.ON_END[resource_types.STACK], 'stack', 'A stack that was never started'
         ),
-        prebuilt_plugin.first_poll_option('Heat', 'heat_notifications'),
+        own_service_plugin.first_poll_option('Heat', 'heat_notifications'),
         cfg.StrOpt(
             'snapshot_prefix',
             default='reserved_',
             help='Prefix of the name of the snapshot that is created at the end; the name of the '
             'stack and the id of the reservation follow.',
         ),
-        prebuilt_plugin.lead_option(
+        own_service_plugin.lead_option(
             'the stacks of its templates are filled, so that they can be started in time.'
         ),
         *stack_end.RECOVERY_OPTIONS,
     )
     schema = {
-        **prebuilt_plugin.end_action_schema(resource_types.ON_END[resource_types.STACK]),
+        **own_service_plugin.end_action_schema(resource_types.ON_END[resource_types.STACK]),
         **stack_templates.STACK_SCHEMA,
     }
     required: ClassVar[Sequence[str]] = ()
@@ -98,7 +98,7 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
             'orchestration.stack.update.end',
         ),
     )
-    gone = 'The stack was deleted or abandoned'
+    gone_reason = 'The stack was deleted or abandoned'
     prefix = 'snapshot_prefix'
 
     def reserve(
@@ -107,17 +107,17 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
         user = self.cloud.user(context)
         if stack_templates.is_requested(values):
             params = stack_templates.check_request(self.conf, user, lease_id, values)
-            params |= self._params(values)
+            params |= self._normalized_params(values)
             # It has no id before it is created.
             return ReservedResource(f'new:{values["name"]}', params, {'stacks': 1})
-        wanted = values['resource_id']
+        stack_id = values['resource_id']
         with errors.for_user('resource_id'):
-            stack = stacks.get(user, wanted)
+            stack = stacks.get(user, stack_id)
             if stack.project not in (None, context.project_id):
-                raise errors.Gone(f'There is no stack {wanted} in this project.')
+                raise errors.Gone(f'There is no stack {stack_id} in this project.')
             _check(context, user, stack)
         return ReservedResource(
-            resource_id=stack.id, params=self._params(values), amounts={'stacks': 1}
+            resource_id=stack.id, params=self._normalized_params(values), amounts={'stacks': 1}
         )
 
     def request_keys(self, lease_id: str, values: Mapping[str, Any]) -> Sequence[Hashable]:
@@ -154,7 +154,7 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
 
     def _prepare(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         if stack.status == 'DELETE_COMPLETE':
-            raise errors.Gone(self.gone)
+            raise errors.Gone(self.gone_reason)
         context = context.observe(*stack_end.observe_stack(context, stack))
         if stack_templates.is_unfilled(stack) and not stack.status.startswith('DELETE_'):
             return self._fill(context, stack)
@@ -162,10 +162,12 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
             return stack_end.wait_for_action(context, stack, 'delete')
         if stack.in_progress:
             # Not recorded as the update that starts the stack, which is requested at the start.
-            return stack_end.wait_for_action(context, stack, stack_end.WAKE, asked=stack_end.FILL)
+            return stack_end.wait_for_action(
+                context, stack, stack_end.WAKE, request_name=stack_end.FILL
+            )
         if _went_wrong(stack):
             raise exceptions.Permanent(f'Heat could not create the stack: {stack.reason}')
-        if stack_templates.FILLED in stack.tags and not _has_asleep(context.conn, stack):
+        if stack_templates.FILLED in stack.tags and not _has_reserved_members(context.conn, stack):
             raise exceptions.Permanent(
                 'The template has no server and no volume that could be reserved. With hold start '
                 'it is created at the start.'
@@ -210,17 +212,17 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
 
         Their own end actions release their capacity then, unless the stack is to be kept.
         """
-        if other.params.get(prebuilt_plugin.STACK_ID_KEY) != own.resource_id:
+        if other.params.get(own_service_plugin.STACK_ID_KEY) != own.resource_id:
             return False
         failures = Progress.load(own.progress, step_context.END, self.now()).failures
         return (
             failures < stack_end.MAX_TRIES
-            or own.params.get('on_end') in prebuilt_plugin.STACK_KEEPING_END_ACTIONS
+            or own.params.get('on_end') in own_service_plugin.STACK_KEEPING_END_ACTIONS
         )
 
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         wait = super().start(lease, reservation)
-        if wait is None and prebuilt_plugin.are_all_members_reserved(
+        if wait is None and own_service_plugin.are_all_members_reserved(
             step_context.connect_as_owner(self.cloud, lease), lease, reservation
         ):
             # Not a failure: they may all be standby members of groups, which only Heat knows.
@@ -233,19 +235,19 @@ class StackPlugin(prebuilt_plugin.SpecifiedPlugin):
 
     def _wake(self, context: StepContext, stack: 'Stack') -> PollAgain | None:
         if stack.status == 'DELETE_COMPLETE':
-            raise errors.Gone(self.gone)
+            raise errors.Gone(self.gone_reason)
         if stack.status == 'DELETE_FAILED':
             raise exceptions.Transient(f'The stack is only partly deleted: {stack.reason}')
         context = context.observe(*stack_end.observe_stack(context, stack))
         if stack.status == 'DELETE_IN_PROGRESS':
             return stack_end.wait_for_action(context, stack, 'delete')
-        if stack.status == 'UPDATE_COMPLETE' and _was_taken(stack_end.WAKE, context, stack):
+        if stack.status == 'UPDATE_COMPLETE' and _was_accepted(stack_end.WAKE, context, stack):
             return None
         update = stack_end.FILL if stack_templates.is_unfilled(stack) else stack_end.WAKE
         what = _BEFORE.get(stack.status, update)
         if stack.in_progress:
             return stack_end.wait_for_action(context, stack, what)
-        return _ask(what, context, stack)
+        return _request_update(what, context, stack)
 
     def _end(self, context: EndContext, stack: 'Stack') -> PollAgain | None:
         return stack_end.take_end_step(context, stack)
@@ -282,7 +284,7 @@ def _check(context: 'RequestContext', user: 'connections.Connection', stack: 'St
             f'The stack {name} was created by {stack.owner}, and Heat lets no other user start it '
             f'with a lease: it must be reserved by {stack.owner}.'
         )
-    if not _has_asleep(user, stack):
+    if not _has_reserved_members(user, stack):
         raise exceptions.Permanent(
             f'The stack {name} has no server that is RESERVED and no volume that is '
             'lease-reserved. Create it in an environment with climate_lease_id, or with the hint '
@@ -295,7 +297,7 @@ def _intention(what: str, stack: 'Stack | None' = None) -> str:
     return f'{what} of a stack of {stack.updated if stack else ""}'
 
 
-def _was_taken(what: str, context: StepContext, stack: 'Stack') -> bool:
+def _was_accepted(what: str, context: StepContext, stack: 'Stack') -> bool:
     """Return whether Heat accepted the last request.
 
     If its answer was lost, or the manager died, an action that began since then shows it.
@@ -305,10 +307,10 @@ def _was_taken(what: str, context: StepContext, stack: 'Stack') -> bool:
     return lost or last == what
 
 
-def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
+def _request_update(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
     """Request an update or an action from Heat, which also follow a failed one."""
-    taken = _was_taken(what, context, stack) or _was_taken(stack_end.FILL, context, stack)
-    if taken and _went_wrong(stack):
+    accepted = _was_accepted(what, context, stack) or _was_accepted(stack_end.FILL, context, stack)
+    if accepted and _went_wrong(stack):
         raise context.failure(f'The stack could not be started: {stack.reason}')
     intention = _intention(what, stack)
     if context.progress.asked != intention:
@@ -317,7 +319,7 @@ def _ask(what: str, context: StepContext, stack: 'Stack') -> PollAgain:
         stack_end.request_action(what, context, stack)
     except errors.Busy:
         return context.note(None).put_off(stack_end.describe_progress(stack))
-    except errors.Refused:
+    except errors.Forbidden:
         raise
     except exceptions.Permanent as exc:
         # Heat found an error, perhaps because a service did not answer: it may be repaired.
@@ -330,6 +332,6 @@ def _went_wrong(stack: 'Stack') -> bool:
     return stack.status.endswith('_FAILED') or stack.status.startswith('ROLLBACK_')
 
 
-def _has_asleep(conn: 'connections.Connection', stack: 'Stack') -> bool:
-    waiting = prebuilt_plugin.list_reserved_members(conn, all_projects=False)
+def _has_reserved_members(conn: 'connections.Connection', stack: 'Stack') -> bool:
+    waiting = own_service_plugin.list_reserved_members(conn, all_projects=False)
     return not waiting.isdisjoint(stacks.list_physical_ids(conn, stack))

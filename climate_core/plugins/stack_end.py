@@ -6,7 +6,7 @@ is being deleted by its owner is waited for, too: that frees its members and the
 Snapshots of a stack go with it, so the end action ``snapshot`` keeps the stack, suspended.
 
 Heat suspends no stack of which a resource is broken. After a few tries the stack is left as it is,
-and its servers are suspended one by one, see :mod:`climate_core.plugins.prebuilt_plugin`.
+and its servers are suspended one by one, see :mod:`climate_core.plugins.own_service_plugin`.
 
 A stack that was never started is deleted, whatever its end action is. A stack whose start failed
 may hold data, so its end action applies if a member is active. A stack that its user updates so
@@ -24,7 +24,7 @@ from oslo_log import log
 from climate_core import exceptions
 from climate_core.cloud import errors, stacks
 from climate_core.lease.events import preparation
-from climate_core.plugins import prebuilt_plugin, stack_templates
+from climate_core.plugins import own_service_plugin, stack_templates
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.step_context import EndContext, RepairStep, StepContext, wait_or_repair
 
@@ -100,12 +100,14 @@ def _stays(context: EndContext, stack: 'Stack') -> bool:
     members = {
         each.resource_id
         for each in context.lease.live
-        if each.params.get(prebuilt_plugin.STACK_ID_KEY) == context.resource_id
+        if each.params.get(own_service_plugin.STACK_ID_KEY) == context.resource_id
     }
     if not members:
         changing = context.on_end == 'nothing' and stack.status in _UPDATING
         return changing and not stack_templates.is_made(context.reservation)
-    return bool(members - prebuilt_plugin.list_reserved_members(context.conn, context.as_service))
+    return bool(
+        members - own_service_plugin.list_reserved_members(context.conn, context.as_service)
+    )
 
 
 def _delete(context: EndContext, stack: 'Stack') -> PollAgain:
@@ -125,7 +127,7 @@ def ask_to_delete(context: StepContext, stack: 'Stack') -> None:
     """
     try:
         stacks.delete(context.conn, stack)
-    except (errors.Refused, errors.Broken) as exc:
+    except (errors.Forbidden, errors.Broken) as exc:
         if context.as_service:
             raise
         LOG.info('Deleting stack %s with the rights of the service: %s', stack.id, exc)
@@ -155,7 +157,7 @@ class _StackRepair(RepairStep):
     stack: 'Stack' = dataclasses.field(kw_only=True)
     action: str = dataclasses.field(kw_only=True)
 
-    def make(self, context: StepContext) -> None:
+    def run(self, context: StepContext) -> None:
         request_action(self.action, context, self.stack)
 
 
@@ -258,22 +260,22 @@ def wait_for_action(
     context: StepContext,
     stack: 'Stack',
     action: str,
-    asked: str | None = None,
+    request_name: str | None = None,
     snapshot: 'Snapshot | None' = None,
 ) -> PollAgain:
     """Wait for an action of Heat on a stack; request an action when it is lost.
 
-    :param asked: the name under which the request is recorded, if not that of the action
+    :param request_name: the name under which the request is recorded, if not that of the action
     :param snapshot: one that is waited for although the stack is not in progress
     """
     options = context.options
     slow = snapshot or stack.status == 'SNAPSHOT_IN_PROGRESS'
     minutes = options.lost_snapshot_minutes if slow else options.lost_action_minutes
     repair = _StackRepair(
-        asked or action,
+        request_name or action,
         'Heat was requested to continue with another engine.',
         f'{_OPERATOR_COMMANDS.get(action, _UPDATE_COMMAND)} {stack.id}',
-        asked=asked or action,
+        request_name=request_name or action,
         stack=stack,
         action=action,
         # Heat may wait without limit for a member, as for a volume whose detachment nova-compute

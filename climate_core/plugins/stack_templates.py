@@ -133,14 +133,14 @@ def _parse(text: str) -> Any:
     return _check_depth(found)
 
 
-def _check_depth(found: Any) -> Any:
+def _check_depth(value: Any) -> Any:
     """Return what was read of JSON; ValueError if it is too deep for what reads it later."""
-    level = [found]
+    level = [value]
     for _ in range(MAX_DEPTH):
         level = [child for each in level for child in _children(each)]
     if level:
         raise ValueError(_TOO_DEEP)
-    return found
+    return value
 
 
 def _children(value: Any) -> Iterable[Any]:
@@ -219,23 +219,23 @@ def _flatten(resources: Iterable[Any]) -> Iterator[Mapping[str, Any]]:
 def _server_params(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     if not _is_name(properties.get('flavor')):
         return {model.UNKNOWN: f'flavor of {name}'}
-    wanted: dict[str, Any] = {'flavorRef': properties['flavor']}
+    server: dict[str, Any] = {'flavorRef': properties['flavor']}
     disks = properties.get('block_device_mapping_v2') or properties.get('block_device_mapping')
     if disks and not properties.get('image'):
         # Its root disk takes nothing of its host.
-        wanted['block_device_mapping_v2'] = []
+        server['block_device_mapping_v2'] = []
     if _is_name(properties.get('availability_zone')):
-        wanted['availability_zone'] = properties['availability_zone']
-    return {'server': wanted}
+        server['availability_zone'] = properties['availability_zone']
+    return {'server': server}
 
 
 def _volume_params(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
     if not properties.get('size'):
         return {model.UNKNOWN: f'size of {name}'}
-    wanted: dict[str, Any] = {'size': int(properties['size'])}
+    volume: dict[str, Any] = {'size': int(properties['size'])}
     if _is_name(properties.get('volume_type')):
-        wanted['volume_type'] = properties['volume_type']
-    return {'volume': wanted}
+        volume['volume_type'] = properties['volume_type']
+    return {'volume': volume}
 
 
 def _is_name(value: Any) -> bool:
@@ -333,10 +333,10 @@ def check_same(
 
     :raises climate_core.exceptions.NameTaken: it was created from another specification
     """
-    said = reservation.params.get(provisioned_plugin.DIGEST_KEY)
-    if reservation.status == 'deleting' or said is None:
+    digest = reservation.params.get(provisioned_plugin.DIGEST_KEY)
+    if reservation.status == 'deleting' or digest is None:
         return
-    if said in _digests(conf, reservation.lease_id, values):
+    if digest in _digests(conf, reservation.lease_id, values):
         return
     raise exceptions.NameTaken(
         f'The lease already has a stack {values["name"]} that was created from another '
@@ -346,8 +346,8 @@ def check_same(
 
 
 def _digests(conf: 'cfg.ConfigOpts', lease_id: str, values: Mapping[str, Any]) -> Sequence[str]:
-    said = {'hold': 'now', **{each: values[each] for each in STACK_SCHEMA if each in values}}
-    return provisioned_plugin.compute_digests(conf, lease_id, said, 'template')
+    digested = {'hold': 'now', **{each: values[each] for each in STACK_SCHEMA if each in values}}
+    return provisioned_plugin.compute_digests(conf, lease_id, digested, 'template')
 
 
 def is_made(reservation: 'Reservation') -> bool:
@@ -377,7 +377,7 @@ def check_request(
     """
     kept, shown = placeholder(values), []
     _sent(values, kept)
-    said = _digests(conf, lease_id, values)
+    digests = _digests(conf, lease_id, values)
     with errors.for_user('template'):
         try:
             shown = stacks.preview(conn, _previewed(lease_id, values))
@@ -387,7 +387,7 @@ def check_request(
             other = f'{values["name"]}-{lease_id}'
             shown = stacks.preview(conn, {**_previewed(lease_id, values), 'stack_name': other})
     hold = values.get('hold', 'now')
-    params = {'name': values['name'], 'hold': hold, provisioned_plugin.DIGEST_KEY: said[0]}
+    params = {'name': values['name'], 'hold': hold, provisioned_plugin.DIGEST_KEY: digests[0]}
     return {**params, model.PARTS: list_previewed_parts(shown)}
 
 
@@ -404,15 +404,17 @@ def create_unfilled(
     """
     kept = placeholder(values)
     tags = _tags(lease_id, values, kept)
-    wanted = {**_sent(values, kept), 'tags': ','.join(tags)}
-    made = True
+    request = {**_sent(values, kept), 'tags': ','.join(tags)}
+    is_created = True
     with errors.for_user('template'):
         try:
-            stack_id = stacks.create(conn, wanted)
+            stack_id = stacks.create(conn, request)
         except stacks.StackNameTaken as exc:
-            stack_id, made = _find_placeholder(conn, values, tags, exc).id, False
+            stack_id, is_created = _find_placeholder(conn, values, tags, exc).id, False
     prepare = _is_held(reserved.params)
-    return ReservedResource(stack_id, reserved.params, reserved.amounts, made, prepare=prepare)
+    return ReservedResource(
+        stack_id, reserved.params, reserved.amounts, is_created, prepare=prepare
+    )
 
 
 def is_unfilled(stack: 'Stack') -> bool:
@@ -465,13 +467,13 @@ def placeholder(values: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _sent(values: Mapping[str, Any], kept: Mapping[str, Any]) -> dict[str, Any]:
+def _sent(values: Mapping[str, Any], placeholder: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request for a placeholder, without its tags; its size is checked."""
     text = values['template']
     text = text if isinstance(text, str) else _encode(text, 'template')
-    wanted = {**_body(values, kept), 'files': {**values.get('files', {}), _FILE: text}}
-    _encode(wanted, 'template', 'The stack, with its parameters, environment and files, cannot')
-    return wanted
+    request = {**_body(values, placeholder), 'files': {**values.get('files', {}), _FILE: text}}
+    _encode(request, 'template', 'The stack, with its parameters, environment and files, cannot')
+    return request
 
 
 def _encode(value: Any, field: str, what: str = 'It cannot') -> str:
@@ -515,37 +517,37 @@ def _find_placeholder(
     conn: 'connections.Connection',
     values: Mapping[str, Any],
     tags: Iterable[str],
-    taken: stacks.StackNameTaken,
+    error: stacks.StackNameTaken,
 ) -> 'Stack':
     """Return the placeholder that an equal request created for the same lease.
 
-    :param taken: the error of Heat that the name of the stack is taken
+    :param error: the error of Heat that the name of the stack is taken
     :raises climate_core.exceptions.NameTaken: it is that of another stack
     """
-    found = stacks.find(conn, values['name'])
-    if found is None or found.status.startswith('DELETE_') or set(tags) - found.tags:
+    stack = stacks.find(conn, values['name'])
+    if stack is None or stack.status.startswith('DELETE_') or set(tags) - stack.tags:
         raise exceptions.NameTaken(
             f'There is a stack {values["name"]} in this project already. Choose another name, or '
             'reserve that stack by its id.',
             field='name',
-        ) from taken
-    return found
+        ) from error
+    return stack
 
 
-def _tags(lease_id: str, values: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
+def _tags(lease_id: str, values: Mapping[str, Any], placeholder: Mapping[str, Any]) -> list[str]:
     """Return the tags of a placeholder; the last is a digest of the request.
 
     All users of the project see tags and may guess what they are computed from. So what Heat hides
     from them is left out: hidden parameters, and the environment, which may have more of them.
     """
-    said = {k: values[k] for k in ('name', 'template', 'files', 'hold') if k in values}
+    digested = {k: values[k] for k in ('name', 'template', 'files', 'hold') if k in values}
     declared: dict[str, Any] = {}
     for section in _PARAMETERS:
-        found = kept.get(section)
+        found = placeholder.get(section)
         declared |= found if isinstance(found, Mapping) else {}
     given = values.get('parameters', {})
-    said['parameters'] = {k: v for k, v in given.items() if _is_open(declared.get(k))}
-    text = _encode(said, 'template')
+    digested['parameters'] = {k: v for k, v in given.items() if _is_open(declared.get(k))}
+    text = _encode(digested, 'template')
     return [UNFILLED, lease_id, f'climate-{hashlib.sha256(text.encode()).hexdigest()[:16]}']
 
 

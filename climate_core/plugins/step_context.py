@@ -147,18 +147,20 @@ class Progress:
         since = self.failing_since or now
         return dataclasses.replace(self, uses=uses, failing_since=since, failed_at=now)
 
-    def with_end_continued(self, told: str | None, seconds: float, now: datetime.datetime) -> Self:
+    def with_end_continued(
+        self, reason: str | None, seconds: float, now: datetime.datetime
+    ) -> Self:
         """Remove the record that the end fails, unless it waits for the next try of what failed.
 
         A request that was accepted without effect twice may fail as slowly again: that stays
         recorded until the end.
 
-        :param told: why it waits
+        :param reason: why it waits
         :param seconds: seconds without a failure after which an end counts as continued if one
             request was accepted without effect
         """
         failed_at = self.failed_at or self.failing_since
-        if failed_at is None or (told is not None and told == self.reason):
+        if failed_at is None or (reason is not None and reason == self.reason):
             return self
         quiet = (now - failed_at).total_seconds()
         if self.failures > 1 or (self.failures and quiet < seconds):
@@ -235,9 +237,9 @@ class StepContext:
         """Return whether this number of seconds passed since the last change or request."""
         return self.progress.quiet(self.now) >= seconds
 
-    def note(self, asked: str | None) -> Self:
+    def note(self, request: str | None) -> Self:
         """Return the same context with another last request."""
-        return dataclasses.replace(self, progress=self.progress.with_intention(asked))
+        return dataclasses.replace(self, progress=self.progress.with_intention(request))
 
     def count_failure(self) -> Self:
         """Return the same context with one more failure; the state keeps its age."""
@@ -278,9 +280,9 @@ class StepContext:
 
     def once(self, what: str, failed: str, request: Callable[[], None]) -> PollAgain:
         """Send a request; after a failure raise it as :meth:`again`, pause, and retry."""
-        return self.again(what, failed) or self.ask(what, request)
+        return self.again(what, failed) or self.send_request(what, request)
 
-    def ask(self, what: str, request: Callable[[], None]) -> PollAgain:
+    def send_request(self, what: str, request: Callable[[], None]) -> PollAgain:
         """Send a request whatever its earlier results; a rejection is a failure, too."""
         try:
             request()
@@ -335,7 +337,7 @@ class EndContext(StepContext):
 EndStep = Callable[[EndContext, Mapping[str, Any]], PollAgain | None]
 
 
-def keep_resource(context: EndContext, found: Mapping[str, Any]) -> None:
+def keep_resource(context: EndContext, resource: Mapping[str, Any]) -> None:
     """Leave a resource as it is."""
 
 
@@ -345,8 +347,8 @@ def require_operator(reason: str) -> EndStep:
     :param reason: what the operator has to do; ``{status}`` in it is that of the resource
     """
 
-    def step(context: EndContext, found: Mapping[str, Any]) -> PollAgain:  # noqa: ARG001
-        raise exceptions.Transient(reason.format(status=found['status']))
+    def step(context: EndContext, resource: Mapping[str, Any]) -> PollAgain:  # noqa: ARG001
+        raise exceptions.Transient(reason.format(status=resource['status']))
 
     return step
 
@@ -356,19 +358,19 @@ class RepairStep:
     """The step that an administrator would take; each service has a subclass that takes it.
 
     :param name: for the metrics, a few words with underscores
-    :param told: a sentence for the user about what was done
+    :param outcome: a sentence for the user about what was done
     :param command: for an operator, if the service may not do it
-    :param asked: the recorded request after it; None leaves that unchanged
+    :param request_name: the recorded request after it; None leaves that unchanged
     :param is_failure: whether it counts as a failure that the repair is needed
     """
 
     name: str
-    told: str
+    outcome: str
     command: str
-    asked: str | None = dataclasses.field(default=None, kw_only=True)
+    request_name: str | None = dataclasses.field(default=None, kw_only=True)
     is_failure: bool = dataclasses.field(default=False, kw_only=True)
 
-    def make(self, context: StepContext) -> None:
+    def run(self, context: StepContext) -> None:
         """Take the step; this one leaves everything to the next poll."""
 
 
@@ -381,18 +383,18 @@ class _OperatorStep(RepairStep):
 
     why: str = dataclasses.field(kw_only=True)
 
-    def make(self, context: StepContext) -> None:  # noqa: ARG002
-        raise errors.Refused(self.why)
+    def run(self, context: StepContext) -> None:  # noqa: ARG002
+        raise errors.Forbidden(self.why)
 
 
 def wait_or_repair(
-    context: StepContext, doing: str, seconds: float, repair: RepairStep, tell: bool = True
+    context: StepContext, doing: str, seconds: float, repair: RepairStep, with_reason: bool = True
 ) -> PollAgain:
     """Wait for a resource whose state does not change; repair it when it counts as lost.
 
     :param doing: a description for users, "The server has been deleting"
     :param seconds: until it counts as lost
-    :param tell: whether the user gets a reason after half of that time
+    :param with_reason: whether the user gets a reason after half of that time
     :raises climate_core.exceptions.Transient: the service may not repair it, or it failed
     """
     # Poll in time for it to count as lost.
@@ -404,18 +406,18 @@ def wait_or_repair(
     since = f'{doing} without a change for {_format_minutes(context.age)}'
     later = context.put_off(doing)
     if not context.is_due(seconds):
-        told = f'{since}. It counts as lost after {_format_minutes(seconds)}.'
+        reason = f'{since}. It counts as lost after {_format_minutes(seconds)}.'
         before = context.progress.reason
         if before and before.startswith(doing) and context.age >= seconds:
             # What an administrator has to do stays in the reason.
-            told = before
-        return dataclasses.replace(usual, reason=told) if tell else usual
+            reason = before
+        return dataclasses.replace(usual, reason=reason) if with_reason else usual
     failed = context.count_failure()
     try:
-        repair.make(context)
+        repair.run(context)
     except errors.Busy:
-        return dataclasses.replace(later, reason=f'{since}.') if tell else later
-    except (errors.Refused, errors.Gone) as exc:
+        return dataclasses.replace(later, reason=f'{since}.') if with_reason else later
+    except (errors.Forbidden, errors.Gone) as exc:
         # A service without the right to see a resource gets 404 for it.
         why = (
             f'{since} and is lost. The service may not repair it ({exc}): an administrator must '
@@ -431,10 +433,10 @@ def wait_or_repair(
     except exceptions.PluginFailure as exc:
         raise exceptions.Transient(f'{since} and is lost: {exc}', later.progress) from exc
     after = failed if repair.is_failure else context
-    if repair.asked:
-        after = after.note(repair.asked)
+    if repair.request_name:
+        after = after.note(repair.request_name)
     later = after.put_off(doing)
-    return dataclasses.replace(later, reason=f'{since}: {repair.told}', repair=repair.name)
+    return dataclasses.replace(later, reason=f'{since}: {repair.outcome}', repair=repair.name)
 
 
 def wait_for_operator(

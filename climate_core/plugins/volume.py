@@ -21,7 +21,12 @@ from climate_common import hints, limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import errors, servers, volumes
 from climate_core.conf import cloud as cloud_conf
-from climate_core.plugins import prebuilt_plugin, provisioned_plugin, volume_end, volume_recovery
+from climate_core.plugins import (
+    own_service_plugin,
+    provisioned_plugin,
+    volume_end,
+    volume_recovery,
+)
 from climate_core.plugins.base import NotificationSource, PollAgain, ReservedResource
 from climate_core.plugins.step_context import START, EndContext, Progress, StepContext
 from climate_core.plugins.volume_end import BROKEN, CREATING, RESERVED
@@ -77,22 +82,22 @@ SPEC_SCHEMA: Final[Mapping[str, Any]] = {
 
 def reserve_volumes(
     conn: 'connections.Connection',
-    wanted: Mapping[str, Any],
+    spec: Mapping[str, Any],
     params: Mapping[str, Any],
 ) -> ReservedResource:
     """Check the specification of volumes with the rights of the user; return their reservations.
 
-    :param wanted: the ``volume`` of the request
+    :param spec: the ``volume`` of the request
     :param params: what each reservation stores besides
     :raises climate_core.exceptions.ClimateError: something of it does not exist; naming the field
     """
-    if 'volume_type' in wanted:
+    if 'volume_type' in spec:
         with errors.for_user(f'{SPEC_KEY}.volume_type'):
-            volumes.check_type(conn, wanted['volume_type'])
-    if 'availability_zone' in wanted:
+            volumes.check_type(conn, spec['volume_type'])
+    if 'availability_zone' in spec:
         with errors.for_user(f'{SPEC_KEY}.availability_zone'):
-            volumes.CINDER.check_zone(conn, wanted['availability_zone'])
-    sources = [name for name in _VOLUME_SOURCES if name in wanted]
+            volumes.CINDER.check_zone(conn, spec['availability_zone'])
+    sources = [name for name in _VOLUME_SOURCES if name in spec]
     if len(sources) > 1:
         raise exceptions.BadRequest(
             f'{SPEC_KEY}.{sources[1]}: must be left out: a volume is created from one of '
@@ -102,14 +107,14 @@ def reserve_volumes(
     for name in sources:
         check, size = _VOLUME_SOURCES[name]
         with errors.for_user(f'{SPEC_KEY}.{name}'):
-            least = size(check(conn, wanted[name]))
-        if wanted['size'] < least:
+            least = size(check(conn, spec[name]))
+        if spec['size'] < least:
             raise exceptions.BadRequest(
                 f'{SPEC_KEY}.size: must be at least {least} (GiB), which {name} needs.',
                 field=f'{SPEC_KEY}.size',
             )
     return provisioned_plugin.reserve_group(
-        SPEC_KEY, wanted, params, resource_types.volume_amounts(wanted['size'])
+        SPEC_KEY, spec, params, resource_types.volume_amounts(spec['size'])
     )
 
 
@@ -118,8 +123,8 @@ def build_request(lease: 'Lease', reservation: 'Reservation') -> dict[str, Any]:
 
     :raises climate_core.exceptions.Transient: see :func:`.provisioned_plugin.read_unsealed_spec`
     """
-    kept = provisioned_plugin.read_unsealed_spec(lease, reservation, SPEC_KEY)
-    return {**kept, 'metadata': {**kept.get('metadata', {}), hints.MADE_FOR: reservation.id}}
+    spec = provisioned_plugin.read_unsealed_spec(lease, reservation, SPEC_KEY)
+    return {**spec, 'metadata': {**spec.get('metadata', {}), hints.MADE_FOR: reservation.id}}
 
 
 _DELETING = frozenset({'deleting', 'error_deleting'})
@@ -136,27 +141,27 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
     service = 'cinder'
     description = 'A volume that waits in the status lease-reserved and is created with its lease.'
     options = (
-        prebuilt_plugin.on_end_option(
+        own_service_plugin.on_end_option(
             resource_types.ON_END[resource_types.VOLUME],
             'volume',
             'A volume whose lease never started',
         ),
-        prebuilt_plugin.first_poll_option('Cinder', 'cinder_notifications'),
+        own_service_plugin.first_poll_option('Cinder', 'cinder_notifications'),
         cfg.StrOpt(
             'backup_prefix',
             default='reserved_',
             help='Prefix of the name of the backup or snapshot that is created at the end; the '
             'name of the volume follows.',
         ),
-        prebuilt_plugin.lead_option(
+        own_service_plugin.lead_option(
             'its volumes are reserved, so that they can be created in time.'
         ),
         *volume_recovery.RECOVERY_OPTIONS,
     )
     schema = {
         **SPEC_SCHEMA,
-        **prebuilt_plugin.end_action_schema(resource_types.ON_END[resource_types.VOLUME]),
-        **prebuilt_plugin.STACK_ID_SCHEMA,
+        **own_service_plugin.end_action_schema(resource_types.ON_END[resource_types.VOLUME]),
+        **own_service_plugin.STACK_ID_SCHEMA,
         **provisioned_plugin.amounts_schema(*resource_types.VOLUME_UNITS),
     }
     key = SPEC_KEY
@@ -179,19 +184,19 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
             'volume.detach.end',
         ),
     )
-    gone = 'The volume was deleted'
+    gone_reason = 'The volume was deleted'
     prefix = 'backup_prefix'
     # Not a 400, with which Cinder answers if only the state does not allow it now.
-    rejections = (errors.Refused,)
+    rejections = (errors.Forbidden,)
 
     def _claim(
         self,
         context: 'RequestContext',
         lease_id: str,  # noqa: ARG002
-        wanted: Mapping[str, Any],
+        spec: Mapping[str, Any],
         params: Mapping[str, Any],
     ) -> ReservedResource:
-        return reserve_volumes(self.cloud.user(context), wanted, params)
+        return reserve_volumes(self.cloud.user(context), spec, params)
 
     def _find(
         self, conn: 'connections.Connection', reservation: 'Reservation', all_projects: bool
@@ -224,9 +229,9 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         )
 
     def _failed(self, reservation: 'Reservation', reason: str) -> str:
-        wanted = reservation.params[SPEC_KEY]
-        told = f'The volume {wanted["name"]} ({wanted["size"]} GiB) could not be created'
-        return f'{told}: {reason}'
+        spec = reservation.params[SPEC_KEY]
+        failure = f'The volume {spec["name"]} ({spec["size"]} GiB) could not be created'
+        return f'{failure}: {reason}'
 
     def _read_reservable(
         self, context: 'RequestContext', resource_id: str
@@ -272,7 +277,7 @@ class VolumePlugin(provisioned_plugin.ProvisionedPlugin):
         if context.progress.asked == 'os-wake_up':
             raise context.failure(_not_created(owner, volume_id, status))
         try:
-            return context.rest() or context.ask(
+            return context.rest() or context.send_request(
                 'os-wake_up', lambda: volumes.act(owner, volume_id, 'os-wake_up')
             )
         except errors.Busy as exc:

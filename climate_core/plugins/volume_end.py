@@ -154,13 +154,15 @@ def _copied(kind: CopyKind, then: EndStep, *, broken: bool = False) -> EndStep:
 def _incomplete(context: EndContext, volume: Volume, kind: CopyKind, copy: Copy) -> PollAgain:
     if copy.status == 'error':
         reason = copy.reason or volumes.read_failure_reason(context.conn, copy.id)
-        told = f'Cinder could not create the {kind} of the volume: {reason}'
+        message = f'Cinder could not create the {kind} of the volume: {reason}'
         try:
             volumes.delete_copy(context.conn, kind, copy.id)
         except errors.EXPECTED as exc:
             # Most often there is no cinder-backup. No other copy is created before it is deleted.
-            told = f'{told.rstrip(".")}. The failed {kind} {copy.id} could not be deleted: {exc}'
-        raise context.failure(told)
+            message = (
+                f'{message.rstrip(".")}. The failed {kind} {copy.id} could not be deleted: {exc}'
+            )
+        raise context.failure(message)
     if copy.status == 'error_deleting':
         raise exceptions.Transient(
             f'The {kind} {copy.id} of the volume failed and cannot be deleted. An administrator '

@@ -111,7 +111,7 @@ class _VolumeRepair(RepairStep):
 
     requests: Sequence[tuple[str, Any]] = dataclasses.field(kw_only=True)
 
-    def make(self, context: StepContext) -> None:
+    def run(self, context: StepContext) -> None:
         for action, argument in self.requests:
             if action == 'delete':
                 # The owner deletes it: the service may not delete the owner's secrets.
@@ -132,7 +132,7 @@ class _CopyRepair(RepairStep):
     copy_id: str = dataclasses.field(kw_only=True)
     is_left: bool = dataclasses.field(kw_only=True)
 
-    def make(self, context: StepContext) -> None:
+    def run(self, context: StepContext) -> None:
         if self.is_left:
             volumes.disown_copy(context.conn, self.kind, self.copy_id)
             return
@@ -156,7 +156,9 @@ def wait_for_creation(context: StepContext, volume: Mapping[str, Any]) -> PollAg
         'climate-manage repair',
         requests=[('os-wake_up', None)],
     )
-    return wait_or_repair(context, 'The volume has been creating', seconds, repair, tell=False)
+    return wait_or_repair(
+        context, 'The volume has been creating', seconds, repair, with_reason=False
+    )
 
 
 def _wait_for_started(context: StepContext, volume: Mapping[str, Any]) -> PollAgain:
@@ -174,7 +176,7 @@ def _wait_for_started(context: StepContext, volume: Mapping[str, Any]) -> PollAg
         'reset_status',
         'its status was reset to error, and it is recreated.',
         f'openstack volume set --state error {volume_id}',
-        asked='reset_status',
+        request_name='reset_status',
         is_failure=True,
         requests=[(_RESET, {'status': 'error'})],
     )
@@ -214,8 +216,8 @@ def wait_for_work(context: 'EndContext', volume: Mapping[str, Any]) -> PollAgain
         # Cinder deletes no volume in the middle of a migration (volume/api.py API.delete).
         reset['migration_status'] = 'none'
         command = f'cinder reset-state --state {after} --reset-migration-status {volume_id}'
-    told = f'its status was reset to {after}, and its end continues.'
-    repair = _VolumeRepair('reset_status', told, command, requests=[(_RESET, reset)])
+    outcome = f'its status was reset to {after}, and its end continues.'
+    repair = _VolumeRepair('reset_status', outcome, command, requests=[(_RESET, reset)])
     return _wait(context, volume, minutes, repair)
 
 

@@ -151,12 +151,12 @@ class NotifiedChecks(Worker):
         """Check resources; what is found to be as before is checked once more."""
         changed: set[str] = set()
         try:
-            held = self._database.read(
+            reservations = self._database.read(
                 held_resources.find_holding_reservations,
                 self._plugin.resource_type,
                 sorted(checked),
             )
-            changed = self._record(is_move, held) if held else set()
+            changed = self._record(is_move, reservations) if reservations else set()
         except _CHECK_ERRORS as exc:
             LOG.warning(_UNCHECKED + ': %s', self._plugin.title, ', '.join(checked), exc)
         except Exception:
@@ -167,21 +167,21 @@ class NotifiedChecks(Worker):
                 if resource_id not in changed and not waiting.is_last:
                     self._waiting.setdefault(_CheckKey(resource_id, is_move), again)
 
-    def _record(self, is_move: bool, held: Sequence[Reservation]) -> set[str]:
+    def _record(self, is_move: bool, reservations: Sequence[Reservation]) -> set[str]:
         """Record what the service answers; return the ids of lost or moved resources."""
-        found: list[tuple[Reservation, str]] = []
+        losses: list[tuple[Reservation, str]] = []
         mark = reconciliation.mark_moved if is_move else reconciliation.mark_lost
         if not is_move:
-            found += self._plugin.reconcile([held])
+            losses += self._plugin.reconcile([reservations])
         elif isinstance(self._plugin, Evacuable):
-            reasons = self._plugin.find_moved(held)
-            found += [(each, reasons[each.id]) for each in held if each.id in reasons]
-        for lease_id, by_reservation in reconciliation.group_by_lease(found).items():
+            reasons = self._plugin.find_moved(reservations)
+            losses += [(each, reasons[each.id]) for each in reservations if each.id in reasons]
+        for lease_id, by_reservation in reconciliation.group_by_lease(losses).items():
             if mark(self._database, lease_id, by_reservation):
                 reason = ' '.join(sorted(set(by_reservation.values())))
                 LOG.warning('Lease %s: %s', lease_id, reason)
                 self._scheduler.nudge()
-        return {reservation.resource_id for reservation, _ in found}
+        return {reservation.resource_id for reservation, _ in losses}
 
 
 class NotificationEndpoint:

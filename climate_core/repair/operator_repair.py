@@ -124,8 +124,8 @@ class OperatorRepair:
             user_id = self._cause.user_id
             done.extend(self._database.write(unstick, lease_id, findings, user_id))
 
-        wanted = any(finding.kind in REMEDIES for finding in findings)
-        trouble = self._do(repair) if wanted else None
+        is_repairable = any(finding.kind in REMEDIES for finding in findings)
+        trouble = self._do(repair) if is_repairable else None
         for finding in findings:
             action = REMEDIES.get(finding.kind)
             about = f'{finding.event_type}: ' if finding.event_type else ''
@@ -139,9 +139,11 @@ class OperatorRepair:
         """
         by_lease: dict[str, dict[str, str]] = defaultdict(dict)
         wrong: dict[str, list[str]] = defaultdict(list)
-        for held, reason in self._lost(lease_id):
-            by_lease[held.lease_id][held.id] = reason
-            wrong[held.lease_id].append(f'{held.resource_type} {held.resource_id}: {reason}')
+        for reservation, reason in self._lost(lease_id):
+            by_lease[reservation.lease_id][reservation.id] = reason
+            wrong[reservation.lease_id].append(
+                f'{reservation.resource_type} {reservation.resource_id}: {reason}'
+            )
         for losing_id, reasons in by_lease.items():
             trouble = self._do(
                 reconciliation.mark_lost, self._database, losing_id, reasons, self._cause
@@ -266,16 +268,16 @@ def note_repair(
         store.add_history(session, repair)
 
 
-def _repair_finding(lease: model.Lease, found: Stuck, now: datetime.datetime) -> model.Lease:
-    if found.kind is StuckKind.TRUST_KEPT:
+def _repair_finding(lease: model.Lease, finding: Stuck, now: datetime.datetime) -> model.Lease:
+    if finding.kind is StuckKind.TRUST_KEPT:
         return events.get_handler(model.RELEASE_TRUST).after_termination(lease, now)
-    if found.kind is StuckKind.NO_END:
+    if finding.kind is StuckKind.NO_END:
         time = max(lease.end_date, now)
         end = lease.event(model.END)
         again = transitions.reschedule_event(end, time, now) if end else None
         return lease.with_events(again or model.new_event(lease.id, model.END, time, now))
-    wanted = _EVENT_DUE_NOW.get(found.kind)
-    event = lease.event(wanted) if wanted else _event_of(lease, found.event_id)
+    event_type = _EVENT_DUE_NOW.get(finding.kind)
+    event = lease.event(event_type) if event_type else _event_of(lease, finding.event_id)
     return lease if event is None else _reschedule(lease, event, now)
 
 

@@ -49,11 +49,11 @@ _CORRECTED_CAUSE = Cause('resource.corrected')
 
 
 def group_by_lease(
-    found: Iterable[tuple[Reservation, str]],
+    losses: Iterable[tuple[Reservation, str]],
 ) -> dict[str, dict[str, str]]:
     """Return what happened to resources, by leases and then by reservations."""
     by_lease: dict[str, dict[str, str]] = defaultdict(dict)
-    for reservation, reason in found:
+    for reservation, reason in losses:
         by_lease[reservation.lease_id][reservation.id] = reason
     return by_lease
 
@@ -110,8 +110,8 @@ def can_be_lost(session: orm.Session, resource_type: str, resource_id: str) -> b
 
 def can_be_moved(session: orm.Session, resource_type: str, resource_id: str) -> bool:
     """Return whether :func:`mark_moved` would record the change of a resource."""
-    held = held_resources.find_holding_reservations(session, resource_type, [resource_id])
-    return any(not each.resources_changed for each in held)
+    reservations = held_resources.find_holding_reservations(session, resource_type, [resource_id])
+    return any(not each.resources_changed for each in reservations)
 
 
 def settle_reported(
@@ -135,10 +135,10 @@ def _settle_right(session: orm.Session, right: Sequence[Reservation]) -> None:
     # Without their contents: a lease may have many reservations.
     leases.lock_all(session, {each.lease_id for each in right}, ())
     amounts = {each.id: each.amounts for each in right}
-    held = held_resources.find_holding_reservations(
+    reservations = held_resources.find_holding_reservations(
         session, right[0].resource_type, [each.resource_id for each in right]
     )
-    as_read = [r for r in held if REPORTED in r.params and r.amounts == amounts.get(r.id)]
+    as_read = [r for r in reservations if REPORTED in r.params and r.amounts == amounts.get(r.id)]
     store.update_reservations(
         session, [(each, _without_report(each, each.amounts)) for each in as_read]
     )
@@ -146,8 +146,8 @@ def _settle_right(session: orm.Session, right: Sequence[Reservation]) -> None:
 
 def _correct(session: orm.Session, reported: Reservation, amounts: Mapping[str, int]) -> bool:
     lease = leases.find(session, reported.lease_id, lock=True)
-    held = () if lease is None else lease.live
-    before = next((each for each in held if each.id == reported.id), None)
+    reservations = () if lease is None else lease.live
+    before = next((each for each in reservations if each.id == reported.id), None)
     if lease is None or before is None or REPORTED not in before.params:
         return False
     change = Change(lease.with_reservations(_without_report(before, amounts)))
@@ -164,9 +164,10 @@ def _mark_moved(session: orm.Session, lease_id: str, reasons: Mapping[str, str])
     lease = leases.find(session, lease_id, lock=True)
     if lease is None:
         return False
-    held = (r for r in lease.live if r.id in reasons and not r.resources_changed)
+    reservations = (r for r in lease.live if r.id in reasons and not r.resources_changed)
     changed = [
-        dataclasses.replace(r, resources_changed=True, status_reason=reasons[r.id]) for r in held
+        dataclasses.replace(r, resources_changed=True, status_reason=reasons[r.id])
+        for r in reservations
     ]
     if not changed:
         return False
@@ -280,9 +281,9 @@ class Reconciler(PeriodicWorker):
                     )
 
     def _sweep_trusts(self) -> None:
-        mine = set(self._trusts.list_own())
+        own_ids = set(self._trusts.list_own())
         try:
-            old = self._database.write(db_trusts.note_stray, mine, _STRAY_TRUST_SECONDS)
+            old = self._database.write(db_trusts.note_stray, own_ids, _STRAY_TRUST_SECONDS)
         except db_exc.DBDuplicateEntry:
             # Another manager does the same at this moment.
             return
@@ -349,8 +350,8 @@ def find_orphans(database: Database, plugin: LeaseManaged) -> Iterator[str]:
     waiting = iter(plugin.list_unleased())
     while chunk := list(islice(waiting, _CHUNK_SIZE)):
         yield from sorted(database.read(held_resources.find_unheld, plugin.resource_type, chunk))
-    made = iter(plugin.list_made())
-    while part := list(islice(made, _CHUNK_SIZE)):
+    created = iter(plugin.list_created())
+    while part := list(islice(created, _CHUNK_SIZE)):
         reservation_ids = {(resource.reservation_id, resource.is_ours) for resource in part}
         left = database.read(
             held_resources.find_unheld_created, plugin.resource_type, reservation_ids
@@ -373,7 +374,9 @@ def find_lost(
     found = list(find_missing_resources(database, plugin, lease_id))
     for losing_id, reasons in group_by_lease(found).items():
         lost = database.read(filter_lost, losing_id, list(reasons))
-        yield from ((held, reason) for held, reason in found if held.id in lost)
+        yield from (
+            (reservation, reason) for reservation, reason in found if reservation.id in lost
+        )
 
 
 def find_missing_resources(
@@ -407,7 +410,7 @@ def verify_reported(database: Database, plugin: Reported) -> Iterator[str]:
 
     The API accepts the id and the amounts of a resource from any service, since a request to that
     service would block it. Each reservation is verified once. Until then the project is compared
-    before each step, see :mod:`climate_core.plugins.prebuilt_plugin`.
+    before each step, see :mod:`climate_core.plugins.own_service_plugin`.
 
     One request for each reservation that is not verified, and a few statements for each page.
     """
@@ -504,19 +507,19 @@ def update_marks(
     :param before: the marks that this process has set, by the ids of servers
     :returns: the marks that are set now, also those that could not be removed
     """
-    wanted: dict[str, str] = {}
+    marks: dict[str, str] = {}
     for reservation in _open_reservations(database, plugin.resource_type):
         lease = database.read(leases.find, reservation.lease_id)
         if lease is not None and lease.deleted_at is None:
-            wanted |= plugin.find_matched(lease, lease.get_reservation(reservation.id))
+            marks |= plugin.find_matched(lease, lease.get_reservation(reservation.id))
     marked = {
-        server_id: mark for server_id, mark in wanted.items() if before.get(server_id) == mark
+        server_id: mark for server_id, mark in marks.items() if before.get(server_id) == mark
     }
-    for server_id in sorted(wanted.keys() - marked.keys()):
+    for server_id in sorted(marks.keys() - marked.keys()):
         with contextlib.suppress(*errors.EXPECTED):
-            plugin.set_mark(server_id, wanted[server_id])
-            marked[server_id] = wanted[server_id]
-    for server_id in sorted(before.keys() - wanted.keys()):
+            plugin.set_mark(server_id, marks[server_id])
+            marked[server_id] = marks[server_id]
+    for server_id in sorted(before.keys() - marks.keys()):
         try:
             plugin.remove_mark(server_id, before[server_id])
         except errors.Gone:

@@ -148,7 +148,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     values = _normal(request.read_body(schema.CREATE))
     for name in ('shared', 'empty'):
         values[name] = registered_units.parse_flag(values['extra'].pop(name, False))
-    host_id = backend.manager.call(HostOperations.create_host, request.context, values)
+    host_id = backend.manager_client.call(HostOperations.create_host, request.context, values)
     return CALLS.answer_changed(backend, request, 201, [host_id])
 
 
@@ -159,14 +159,16 @@ def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
     if 'kept_on' in values['extra']:
         values['kept_on'] = registered_units.parse_flag(values['extra'].pop('kept_on'))
     unit_id = CALLS.parse_id(host_id)
-    backend.manager.call(HostOperations.update_host, request.context, unit_id, values)
+    backend.manager_client.call(HostOperations.update_host, request.context, unit_id, values)
     return CALLS.answer_changed(backend, request, 200, [unit_id])
 
 
 def delete(backend: Backend, request: Request, host_id: str) -> webob.Response:
     """Remove a host from its pool, which lets ordinary servers onto it again."""
     policy.authorize(backend.enforcer, request.context, rules.DELETE, {})
-    backend.manager.call(HostOperations.delete_host, request.context, CALLS.parse_id(host_id))
+    backend.manager_client.call(
+        HostOperations.delete_host, request.context, CALLS.parse_id(host_id)
+    )
     return answer(204)
 
 
@@ -238,14 +240,14 @@ def update_pool(backend: Backend, request: Request, pool_name: str) -> webob.Res
     policy.authorize(backend.enforcer, request.context, rules.UPDATE_POOLS, {})
     values = request.read_body(schema.UPDATE_POOL)
     _check_pool(pool_name)
-    backend.manager.call(HostOperations.set_host_pool, request.context, pool_name, values)
+    backend.manager_client.call(HostOperations.set_host_pool, request.context, pool_name, values)
     return answer(200, {'pool': pool_view(backend.database.read(db.get_pool, pool_name))})
 
 
 def delete_pool(backend: Backend, request: Request, pool_name: str) -> webob.Response:
     """Delete a pool that has no hosts, with the list of the projects that may use it."""
     policy.authorize(backend.enforcer, request.context, rules.DELETE_POOLS, {})
-    backend.manager.call(HostOperations.delete_host_pool, request.context, pool_name)
+    backend.manager_client.call(HostOperations.delete_host_pool, request.context, pool_name)
     return answer(204)
 
 

@@ -152,7 +152,7 @@ _LIVE = [str(status) for status in states.LIVE]
 _State = hosts.State
 
 #: The signal that a host is to be drained, so that it is in its pool.
-EMPTYING: Final = 'hosts.emptying'
+DRAINING: Final = 'hosts.draining'
 
 
 class SharedHost(NamedTuple):

@@ -66,21 +66,21 @@ class Hypervisors:
 
     def __init__(self, conn: Connection) -> None:
         self._conn = conn
-        self._found = {node['id']: node for node in servers.list_hypervisors(conn)}
+        self._nodes = {node['id']: node for node in servers.list_hypervisors(conn)}
 
-    def emptiest_first(self, found: Iterable[SharedHost]) -> list[SharedHost]:
+    def emptiest_first(self, hosts: Iterable[SharedHost]) -> list[SharedHost]:
         """Return the hosts that are up, those with the fewest servers first."""
-        up = (host for host in found if self.is_up(host.provider_id))
+        up = (host for host in hosts if self.is_up(host.provider_id))
         return sorted(up, key=self._load)
 
     def is_up(self, provider_id: str) -> bool:
         """Return whether the nova-compute of a host is up, and takes servers."""
-        node = self._found.get(provider_id)
+        node = self._nodes.get(provider_id)
         return node is not None and (node['state'], node['status']) == ('up', 'enabled')
 
     def _load(self, host: SharedHost) -> tuple[int, int]:
         # Nova returns both up to microversion 2.87.
-        node = self._found[host.provider_id]
+        node = self._nodes[host.provider_id]
         return node.get('running_vms') or 0, node.get('memory_mb_used') or 0
 
     def targets(self) -> Iterator[TargetHost]:
@@ -92,10 +92,12 @@ class Hypervisors:
             host: service.get('zone')
             for host, service in servers.list_compute_services(self._conn).items()
         }
-        for root, room in read_ordinary_capacities(self._conn).items():
+        for root, capacity in read_ordinary_capacities(self._conn).items():
             if self.is_up(root):
-                node = self._found[root]
-                free = {kind: room.capacity[kind] - used for kind, used in room.used.items()}
+                node = self._nodes[root]
+                free = {
+                    kind: capacity.capacity[kind] - used for kind, used in capacity.used.items()
+                }
                 yield TargetHost(
                     name=node['hypervisor_hostname'],
                     free=free,
@@ -103,9 +105,9 @@ class Hypervisors:
                 )
 
 
-def read_candidates(conn: Connection, found: Iterable[SharedHost]) -> Iterator[CandidateHost]:
+def read_candidates(conn: Connection, hosts: Iterable[SharedHost]) -> Iterator[CandidateHost]:
     """Yield hosts with their servers; without hosts that Placement lacks by now."""
-    for host in found:
+    for host in hosts:
         with contextlib.suppress(errors.Gone):
             yield read_candidate(conn, host)
 
@@ -115,11 +117,11 @@ def read_candidate(conn: Connection, host: SharedHost) -> CandidateHost:
 
     :raises climate_core.cloud.errors.Gone: Placement does not have the host any more
     """
-    held = placement.read_allocations(conn, host.provider_id)
-    known = servers.list_on_host(conn, host.service_name) if held else {}
+    allocations = placement.read_allocations(conn, host.provider_id)
+    servers_on_host = servers.list_on_host(conn, host.service_name) if allocations else {}
     found = [
-        _describe_server(server_id, amounts, known.get(server_id))
-        for server_id, amounts in held.items()
+        _describe_server(server_id, amounts, servers_on_host.get(server_id))
+        for server_id, amounts in allocations.items()
     ]
     return CandidateHost(id=host.id, name=host.name, servers=found)
 
@@ -162,11 +164,11 @@ def _find_binding(server: Mapping[str, Any]) -> str | None:
     """Return what binds a server to its host, as far as Nova reports it; None: nothing."""
     # A server that was booted from a volume has '' for its image.
     image = server.get('image') or {}
-    asked = {**(image.get('properties') or {}), **(server['flavor'].get('extra_specs') or {})}
-    if any(asked.get(name) for name in _TPM) and asked.get(_TPM_SECURITY) != 'host':
+    properties = {**(image.get('properties') or {}), **(server['flavor'].get('extra_specs') or {})}
+    if any(properties.get(name) for name in _TPM) and properties.get(_TPM_SECURITY) != 'host':
         return 'with an emulated TPM'
     for name, what in _BINDINGS.items():
-        if str(asked.get(name) or '').lower() not in _FALSE:
+        if str(properties.get(name) or '').lower() not in _FALSE:
             return f'with {what}'
     return None
 
@@ -192,7 +194,7 @@ class HostDrainer(Worker):
         self._conf = conf
         self._database = database
         self._cloud = cloud
-        database.listen(host_reservations.EMPTYING, self.nudge)
+        database.listen(host_reservations.DRAINING, self.nudge)
 
     def poll(self) -> float | None:
         """Continue with each host; one statement if there is none.

@@ -93,25 +93,25 @@ def enrol(
     return host_id
 
 
-def _choose(found: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def _choose(providers: list[dict[str, Any]], name: str) -> dict[str, Any]:
     """Return the only node with a name.
 
     :raises climate_core.exceptions.UnknownHost: there is none, or there are several
     """
-    if not found:
+    if not providers:
         raise exceptions.UnknownHost(f'name: Nova has no hypervisor {name}.', field='name')
-    if len(found) > 1:
-        listed = ', '.join(sorted(node['hypervisor_hostname'] for node in found))
+    if len(providers) > 1:
+        listed = ', '.join(sorted(node['hypervisor_hostname'] for node in providers))
         raise exceptions.UnknownHost(
             f'name: {name} has several nodes, and each is a host: {listed}.', field='name'
         )
-    return found[0]
+    return providers[0]
 
 
 def _is_repeated(host: hosts.Host, values: Mapping[str, Any]) -> bool:
     """Return whether the same request is draining the host now."""
-    asked = values.get('pool', hosts.DEFAULT_POOL), _extra(values)
-    return host.is_draining and bool(values.get('empty')) and asked == (host.pool, host.extra)
+    requested = values.get('pool', hosts.DEFAULT_POOL), _extra(values)
+    return host.is_draining and bool(values.get('empty')) and requested == (host.pool, host.extra)
 
 
 def _check_half_enrolled(host: hosts.Host) -> None:
@@ -217,7 +217,7 @@ def _begin(
     session: orm.Session,
     provider_id: str,
     lane_ids: tuple[str, ...],
-    known: nodes.Node,
+    node: nodes.Node,
     values: Mapping[str, Any],
 ) -> int:
     """Write a host that is being enrolled; return its id.
@@ -229,7 +229,7 @@ def _begin(
     :raises climate_core.exceptions.HostChanging: it is being drained by now
     :raises oslo_db.exception.DBDuplicateEntry: another request has just started
     """
-    before = db.find(session, known.hypervisor_hostname)
+    before = db.find(session, node.hypervisor_hostname)
     # It may have been enrolled since it was found; only with the lock that is known.
     before = before and db.lock(session, before.id)
     if before is not None:
@@ -240,7 +240,7 @@ def _begin(
         values.get('pool', hosts.DEFAULT_POOL),
         provider_id,
         lane_ids,
-        known,
+        node,
         _extra(values),
         hosts.State.ENROLLING,
         False,
@@ -264,7 +264,7 @@ def _complete(session: orm.Session, host_id: int, name: str, values: Mapping[str
     if values.get('empty'):
         # It takes allocations when it is empty.
         available, state = False, hosts.State.EMPTYING
-        signal(session, host_reservations.EMPTYING)
+        signal(session, host_reservations.DRAINING)
     unit = {'available': available}
     # No operator has changed it yet.
     host = {'state': state, 'disabled_reason': reason, 'updated_at': None}

@@ -109,19 +109,19 @@ class PoolHostEvacuation(HostEvacuation):
         self._clock = services.clock
         self._strategy = load_strategy(self.conf.queue.migration_strategy)
 
-    def choose_hosts(self, draft: Draft, refused: exceptions.NotEnough) -> tuple[int, ...]:
+    def choose_hosts(self, draft: Draft, rejection: exceptions.NotEnough) -> tuple[int, ...]:
         """Return the ids of the hosts that are to be evacuated for a new lease.
 
-        :param refused: the rejection without an evacuation
+        :param rejection: the rejection without an evacuation
         :raises climate_core.exceptions.NotEnough: too few can be evacuated
         :raises climate_core.exceptions.BadRequest: the lease starts too late
         """
         lease = draft.lease
-        most = self.conf.queue.best_effort_timeout
-        if lease.start_date > draft.now + datetime.timedelta(seconds=most):
+        max_seconds = self.conf.queue.best_effort_timeout
+        if lease.start_date > draft.now + datetime.timedelta(seconds=max_seconds):
             raise exceptions.BadRequest(
                 f'Hosts are drained immediately, so a lease of the kind best_effort must start '
-                f'within {most} seconds.',
+                f'within {max_seconds} seconds.',
                 field='start_date',
             )
         if draft.request is not None and draft.request.lasts is not None:
@@ -130,8 +130,8 @@ class PoolHostEvacuation(HostEvacuation):
         try:
             return tuple(candidate.id for candidate in self.choose(lease, draft.now))
         except CannotDrainHosts as exc:
-            message = f'{exc} {refused.message}'
-            raise exceptions.NotEnough(message, refused.field, refused.available_from) from exc
+            message = f'{exc} {rejection.message}'
+            raise exceptions.NotEnough(message, rejection.field, rejection.available_from) from exc
         except errors.EXPECTED as exc:
             raise exceptions.ServiceUnavailable(str(exc)) from exc
 
@@ -140,13 +140,13 @@ class PoolHostEvacuation(HostEvacuation):
 
         :raises climate_core.exceptions.NotEnough: another lease has taken one of them
         """
-        asked, most = draft.request, self.conf.queue.best_effort_timeout
-        assert asked is not None, 'hosts are emptied for a whole lease'  # nosec B101 # for mypy: it holds already
+        request, max_seconds = draft.request, self.conf.queue.best_effort_timeout
+        assert request is not None, 'hosts are drained for a whole lease'  # nosec B101 # for mypy: it holds already
         for host_id in draft.hosts_to_evacuate:
             shared_hosts.take_for_lease(session, host_id, lease.id)
-        until = draft.now + datetime.timedelta(seconds=asked.best_effort_timeout or most)
+        until = draft.now + datetime.timedelta(seconds=request.best_effort_timeout or max_seconds)
         progress = {UNTIL: until.isoformat()}
-        return queue.drain_hosts_for(lease, progress, asked.lasts, draft.wait_reason, draft.now)
+        return queue.drain_hosts_for(lease, progress, request.lasts, draft.wait_reason, draft.now)
 
     def connect(self) -> Connection:
         """Return the connection with the rights of the service."""
@@ -160,14 +160,14 @@ class PoolHostEvacuation(HostEvacuation):
 
         :raises climate_core.plugins.server_placement.CannotDrainHosts: too few
         """
-        missing, would_do = count_shortage(self.services, lease, now)
+        missing, matching_ids = count_shortage(self.services, lease, now)
         present = [
             host
             for host in self.database.read(host_reservations.list_available)
-            if host.id in would_do and host.id not in without
+            if host.id in matching_ids and host.id not in without
         ]
-        emptied = self.database.read(host_reservations.list_evacuating)
-        count = max(0, missing - sum(host.emptied_for == lease.id for host in emptied))
+        evacuating = self.database.read(host_reservations.list_evacuating)
+        count = max(0, missing - sum(host.emptied_for == lease.id for host in evacuating))
         if count > len(present) or not count:
             return server_placement.choose_hosts(
                 [CandidateHost(id=e.id, name='') for e in present], count, ()
@@ -176,7 +176,7 @@ class PoolHostEvacuation(HostEvacuation):
         hypervisors = Hypervisors(conn)
         free = server_placement.FreeCapacity(hypervisors.targets())
         # The servers of hosts that are being evacuated are placed first.
-        moving = list(read_candidates(conn, emptied))
+        moving = list(read_candidates(conn, evacuating))
         up, looked = hypervisors.emptiest_first(present), list[CandidateHost]()
         size, spares = max(_BATCH_SIZE, 2 * count), self.conf.queue.spare_servers
         failure = CannotDrainHosts()
@@ -231,7 +231,7 @@ class PoolHostEvacuation(HostEvacuation):
         evacuated: Sequence[int],
     ) -> None:
         if self.queue.write_grant(session, lease, most, evacuated):
-            shared_hosts.complete_evacuation(session, emptied=evacuated, lease_id=lease.id)
+            shared_hosts.complete_evacuation(session, host_ids=evacuated, lease_id=lease.id)
 
 
 class _EvacuationPass:
@@ -258,17 +258,17 @@ class _EvacuationPass:
 
     def run(self) -> PollAgain | None:
         evacuating = self._database.read(host_reservations.list_evacuating)
-        taken = [host for host in evacuating if host.emptied_for == self._lease.id]
+        evacuated = [host for host in evacuating if host.emptied_for == self._lease.id]
         missing, _ = count_shortage(self._evacuation.services, self._lease, self._now)
         if not missing:
             # Other leases have released enough: the hosts that were taken are returned.
             self._evacuation.grant(self._lease, [])
             return None
-        if len(taken) < missing:
+        if len(evacuated) < missing:
             return self._take_more()
-        self._close(taken)
+        self._close(evacuated)
         candidates: list[CandidateHost] = []
-        for host in taken:
+        for host in evacuated:
             try:
                 candidates.append(read_candidate(self._conn, host))
             except errors.Gone:
@@ -280,17 +280,17 @@ class _EvacuationPass:
         idle = [server.id for server in left if server.status in MOVABLE]
         if left and not self._requests and len(idle) == len(left):
             # Another lease may have got its hosts at the same moment.
-            ahead = itertools.takewhile(lambda host: host not in taken, evacuating)
+            ahead = itertools.takewhile(lambda host: host not in evacuated, evacuating)
             if not self._can_place(candidates, ahead):
-                return self._replace(taken[-1], 'Its servers do not fit elsewhere any more.')
+                return self._replace(evacuated[-1], 'Its servers do not fit elsewhere any more.')
         self._move(idle, len(left), len({host.emptied_for for host in evacuating}))
         if left:
             number = max(len(self._requests), len(left))
             message = f'Hosts are being drained for it: moved {number - len(left)} of {number}.'
             return PollAgain(_POLL_SECONDS, message)
-        return self._grant(taken)
+        return self._grant(evacuated)
 
-    def _grant(self, taken: Sequence[SharedHost]) -> PollAgain | None:
+    def _grant(self, evacuated: Sequence[SharedHost]) -> PollAgain | None:
         """Grant the lease its hosts, which are empty, when no server can enter them any more."""
         # A server that was scheduled before the hosts were closed claims its host a moment later.
         since = max(map(datetime.datetime.fromisoformat, self._closed.values()))
@@ -298,11 +298,11 @@ class _EvacuationPass:
         if rest > 0:
             return PollAgain(rest)
         hypervisors = Hypervisors(self._conn)
-        for host in taken:
+        for host in evacuated:
             # The watch of hosts ignores hosts that take no allocations.
             if not hypervisors.is_up(host.provider_id):
                 return self._replace(host, 'Its nova-compute is down or disabled.')
-        self._evacuation.grant(self._lease, [host.id for host in taken])
+        self._evacuation.grant(self._lease, [host.id for host in evacuated])
         return None
 
     def _take_more(self) -> PollAgain:
@@ -316,14 +316,14 @@ class _EvacuationPass:
         self._database.write(shared_hosts.take_all_for_lease, ids, self._lease.id)
         return PollAgain(0.0)
 
-    def _close(self, taken: Iterable[SharedHost]) -> None:
+    def _close(self, evacuated: Iterable[SharedHost]) -> None:
         """Keep ordinary servers off hosts.
 
         If a manager closed a host and died before it wrote the time, the time of this pass counts.
         """
         before, now = self._closed, self._now.isoformat()
         self._closed = {}
-        for host in taken:
+        for host in evacuated:
             self._closed[str(host.id)] = before.get(str(host.id), now)
             with contextlib.suppress(errors.Gone):
                 if not placement.is_in_pool(self._conn, host.provider_id):

@@ -106,13 +106,13 @@ class HostOperations:
         try:
             conn = self.cloud.service()
             nodes = nova.find_hypervisors(conn, host.hypervisor_hostname)
-            known = read_node(conn, nodes, host.provider_id)
+            node = read_node(conn, nodes, host.provider_id)
         except errors.EXPECTED as exc:
             # A host is also disabled because something is broken.
             LOG.warning('Host %s could not be refreshed: %s', host.hypervisor_hostname, exc)
             return host_id
-        if known is not None:
-            self.database.write(write_node, host_id, known)
+        if node is not None:
+            self.database.write(write_node, host_id, node)
         return host_id
 
     @remote(policies.DELETE, for_operators=True)

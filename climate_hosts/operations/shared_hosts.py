@@ -50,12 +50,12 @@ def take_for_lease(session: orm.Session, host_id: int, lease_id: str) -> None:
     host = db.lock(session, host_id)
     if host is None or not (host.open_to_unreserved and host.is_enabled):
         raise exceptions.NotEnough(_TAKEN)
-    emptying = {
+    draining = {
         'open_to_unreserved': False,
         'state': State.EMPTYING,
         'emptied_for': lease_id,
     }
-    db.HOSTS.update(session, host_id, {}, emptying)
+    db.HOSTS.update(session, host_id, {}, draining)
 
 
 def take_all_for_lease(session: orm.Session, host_ids: Iterable[int], lease_id: str) -> None:
@@ -73,12 +73,12 @@ def release_from_lease(session: orm.Session, host_id: int, lease_id: str) -> Non
         mark_returning(session, host)
 
 
-def complete_evacuation(session: orm.Session, *, emptied: Iterable[int], lease_id: str) -> None:
+def complete_evacuation(session: orm.Session, *, host_ids: Iterable[int], lease_id: str) -> None:
     """Let hosts that were evacuated for a lease take allocations.
 
     :raises climate_core.exceptions.Transient: a host is no longer evacuated for the lease
     """
-    for host_id in emptied:
+    for host_id in host_ids:
         if db.HOSTS.get(session, host_id, lock=True).emptied_for != lease_id:
             raise exceptions.Transient(_LOST)
         enrolled = {'state': State.ENROLLED, 'emptied_for': None}

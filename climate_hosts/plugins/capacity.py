@@ -71,19 +71,19 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
         """Return the amounts of a server that count against limits of its project, by unit."""
         return self._piece(params)
 
-    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        params = self._read_params(values, amount=1, affinity=None)
+    def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        params = self._with_defaults(values, amount=1, affinity=None)
         affinity = params['affinity']
         return params | {'affinity': _AFFINITIES.get(affinity, affinity)}
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         amount = params['amount']
-        held = {unit: amount * size for unit, size in self._sizes(params).items()}
-        return {resource_types.SERVERS: amount, **held}
+        sizes = {unit: amount * size for unit, size in self._sizes(params).items()}
+        return {resource_types.SERVERS: amount, **sizes}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         amount, affinity = params['amount'], params.get('affinity')
-        common = self._common(params)
+        common = self._demand_fields(params)
         return Demand(
             min_pieces=amount,
             max_pieces=amount,
@@ -153,7 +153,9 @@ class CapacityPlugin(ServerCapacityPlugin):
     }
     required = ('flavor_id',)
 
-    def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
+    def _check_request(
+        self, context: 'RequestContext', values: Mapping[str, Any]
+    ) -> dict[str, Any]:
         with errors.for_user('flavor_id'):
             flavor = servers.get_flavor(self.cloud.user(context), values['flavor_id'])
             if 'extra_specs' not in flavor:
@@ -161,7 +163,7 @@ class CapacityPlugin(ServerCapacityPlugin):
                 flavor = servers.get_flavor(self.cloud.service(), values['flavor_id'])
         demand = flavor_demand.read_demand(flavor)
         return {
-            **self._params(values),
+            **self._normalized_params(values),
             # What a flavor gives cannot be changed, but it can be deleted.
             '_shape': lanes.flavor_shape(flavor),
             '_sizes': servers.read_flavor_sizes(flavor),
@@ -208,8 +210,12 @@ class SizesPlugin(ServerCapacityPlugin):
     }
     required = (resource_types.VCPUS, resource_types.MEMORY_MB, resource_types.DISK_GB)
 
-    def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        return self._params(values)
+    def _check_request(
+        self,
+        context: 'RequestContext',  # noqa: ARG002
+        values: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        return self._normalized_params(values)
 
     def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {unit: params[unit] for unit in self.required}

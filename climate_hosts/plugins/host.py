@@ -37,12 +37,16 @@ class HostPlugin(lane_plugin.LanePlugin):
     most_field = 'max'
     noun = 'hosts'
 
-    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         least = values.get('min', 1)
-        return self._read_params(values, min=least, max=least)
+        return self._with_defaults(values, min=least, max=least)
 
-    def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        return self._params(values)
+    def _check_request(
+        self,
+        context: 'RequestContext',  # noqa: ARG002
+        values: Mapping[str, Any],
+    ) -> dict[str, Any]:
+        return self._normalized_params(values)
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {resource_types.HOSTS: params['max']}
@@ -53,7 +57,7 @@ class HostPlugin(lane_plugin.LanePlugin):
             raise exceptions.BadRequest(
                 f'max: must be at least min, which is {least}, not {most}.', field='max'
             )
-        return Demand(min_pieces=least, max_pieces=most, **self._common(params))
+        return Demand(min_pieces=least, max_pieces=most, **self._demand_fields(params))
 
     def _shape(self, params: Mapping[str, Any]) -> str | None:  # noqa: ARG002
         return None

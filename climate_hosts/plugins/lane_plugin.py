@@ -81,7 +81,7 @@ class HostFilter(UnitFilter):
         return self._conditions.matches(unit.properties)
 
     def find_shortage(self, units: Sequence[Unit]) -> Shortage | None:
-        return self._conditions.lacking([unit.properties for unit in units])
+        return self._conditions.find_shortage([unit.properties for unit in units])
 
 
 class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preemptible, Prepared):
@@ -99,10 +99,12 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
     rank = 5
 
     @abc.abstractmethod
-    def _read(self, context: 'RequestContext', values: Mapping[str, Any]) -> dict[str, Any]:
+    def _check_request(
+        self, context: 'RequestContext', values: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """Return the parameters of a request, validated with the rights of the user."""
 
-    def _read_params(self, values: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
+    def _with_defaults(self, values: Mapping[str, Any], **defaults: Any) -> dict[str, Any]:
         """Return the values of a request, with the defaults."""
         given = {name: values[name] for name in self.schema if values.get(name) is not None}
         return {**lane_options.DEFAULTS, **defaults, **given}
@@ -121,7 +123,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         values: Mapping[str, Any],
         lease_id: str = '',  # noqa: ARG002
     ) -> ReservedResource:
-        params = self._read(context, values) | calendar_plugin.owner_params(context)
+        params = self._check_request(context, values) | calendar_plugin.owner_params(context)
         reserved = self._build_reserved(params)
         self._check_grace(params)
         if context.project_id in params.get('share_with', ()):
@@ -142,31 +144,31 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
                 f'grace: must be {longest} seconds at most.', field='grace'
             )
 
-    def wanted(self, reservation: 'Reservation') -> Demand:
-        wanted = super().wanted(reservation)
+    def read_demand(self, reservation: 'Reservation') -> Demand:
+        demand = super().read_demand(reservation)
         grace = self._terms(reservation.params).grace
-        return dataclasses.replace(wanted, after=wanted.after + grace)
+        return dataclasses.replace(demand, after=demand.after + grace)
 
     def _terms(self, params: Mapping[str, Any]) -> server_drain.DrainTerms:
         options = self.conf[self.resource_type]
         on_end = params.get('on_end', server_drain.DELETE)
         usual = options.migrate_seconds if on_end == server_drain.MIGRATE else 0
-        asked = params.get('grace')
+        grace_seconds = params.get('grace')
         # The operator may have lowered the limit.
-        grace = usual if asked is None else min(asked, options.max_grace_seconds)
+        grace = usual if grace_seconds is None else min(grace_seconds, options.max_grace_seconds)
         return server_drain.DrainTerms(
             on_end, datetime.timedelta(seconds=grace), options.unmovable
         )
 
-    def _common(self, params: Mapping[str, Any]) -> dict[str, Any]:
+    def _demand_fields(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return what all demands for hosts have in common, by the fields of Demand."""
-        wanted = filters.compile_filter(params)
+        conditions = filters.compile_filter(params)
         return {
             'kind': KIND,
             'pool': params.get('pool') or None,
             'owner': calendar_plugin.owner_of(params),
-            'unit_filter': self._filter(wanted, params),
-            'property_fields': wanted.names,
+            'unit_filter': self._filter(conditions, params),
+            'property_fields': conditions.names,
             'unknown_property': exceptions.UnknownProperty,
             'order': Order(self.conf[self.resource_type].order),
         }
@@ -274,8 +276,8 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
             is_open = host.lanes[lane_id].slots > 0
             conflict = None if is_open else find_conflict(host, lane_id, allocation.pieces, piece)
             if prepared is not None and not is_open and not conflict:
-                known = lane_providers.LaneAccess(prepared, frozenset(aggregates))
-                if lane_providers.open_lane(conn, lane_id, slots, aggregates, known):
+                access = lane_providers.LaneAccess(prepared, frozenset(aggregates))
+                if lane_providers.open_lane(conn, lane_id, slots, aggregates, access):
                     return None
             found = lane_providers.read_access(conn, lane_id)
             ended = lanes.ended_aggregate(reservation.id) in found.aggregates
@@ -299,11 +301,11 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         Servers on a host that was released stay there, or are evacuated to the other hosts.
         """
         conn = self.cloud.service()
-        kept = {lane_of(allocation) for allocation in reservation.allocations}
+        allocated = {lane_of(allocation) for allocation in reservation.allocations}
         released = {lane_of(allocation): allocation for allocation in reservation.released}
         left = {
             server_id: str(released[lane_id].unit['service_name'])
-            for lane_id in sorted(released.keys() - kept)
+            for lane_id in sorted(released.keys() - allocated)
             for server_id in lane_providers.drain_lane(conn, lane_id, reservation.id)
         }
         # Nothing on a host that failed is as it was.
@@ -312,14 +314,14 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
             return wait
         return server_drain.evacuate(conn, left, server_drain.list_projects(lease, reservation))
 
-    def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+    def choose_retained(self, reservation: 'Reservation', max_pieces: int) -> Mapping[int, int]:
         allocations = reservation.allocations
         used = self._count_used(reservation, allocations)
         own = {allocation.unit_id: allocation.pieces for allocation in allocations}
         in_use = {unit_id: min(pieces, used[unit_id]) for unit_id, pieces in own.items()}
         count = sum(in_use.values())
-        if count <= most:
-            return choose_retained(own, in_use, most)
+        if count <= max_pieces:
+            return choose_retained(own, in_use, max_pieces)
         names = _join([_name(each) for each in allocations if used[each.unit_id]])
         if self._is_whole(reservation):
             total = sum(own.values())
@@ -408,7 +410,7 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
             for lane_id in sorted(had | _prepared(reservation).keys())
         }
         left = {server_id for servers_inside in inside.values() for server_id in servers_inside}
-        kept = server_drain.record_servers(reservation, left)
+        progress = server_drain.record_servers(reservation, left)
         if terms.on_end == server_drain.DELETE:
             projects = server_drain.list_projects(lease, reservation)
             left |= server_drain.find_shelved(conn, reservation, projects)
@@ -421,8 +423,8 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
         leaving = server_drain.ServerDrain(context, terms)
         wait = leaving.step(sorted(left))
         used = [lane_id for lane_id, servers_inside in inside.items() if servers_inside]
-        kept = {**kept, _PREPARED: _prepared(reservation), _USED: used}
-        return dataclasses.replace(wait, progress={**(wait.progress or {}), **kept})
+        progress = {**progress, _PREPARED: _prepared(reservation), _USED: used}
+        return dataclasses.replace(wait, progress={**(wait.progress or {}), **progress})
 
     def find_matched(self, lease: 'Lease', reservation: 'Reservation') -> Mapping[str, str]:
         """Find the servers in the lanes of an active reservation: one call per lane."""
@@ -452,18 +454,18 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
 
 
 def choose_retained(
-    own: Mapping[int, int], in_use: Mapping[int, int], most: int
+    own: Mapping[int, int], in_use: Mapping[int, int], max_pieces: int
 ) -> dict[int, int]:
     """Return how many pieces of each unit a reservation keeps, by the ids of the units.
 
     Unused units are returned first, and of these the units with the fewest pieces.
 
     :param own: id of a unit -> number of pieces that it has
-    :param in_use: id of a unit -> number of these in use; ``most`` at most in all
-    :param most: maximum number of pieces that it keeps
+    :param in_use: id of a unit -> number of these in use; ``max_pieces`` at most in all
+    :param max_pieces: maximum number of pieces that it keeps
     """
     left = dict(own)
-    surplus = sum(own.values()) - most
+    surplus = sum(own.values()) - max_pieces
     for unit_id in sorted(own, key=lambda unit_id: (in_use[unit_id] > 0, own[unit_id], -unit_id)):
         returned = min(own[unit_id] - in_use[unit_id], max(0, surplus))
         left[unit_id] -= returned

@@ -240,14 +240,14 @@ class ServerDrain:
 
 def record_servers(reservation: 'Reservation', inside: Iterable[str]) -> dict[str, Any]:
     """Return the progress with the servers that are, or were, in the lanes of a reservation."""
-    known = _recorded(reservation)
-    return {_SHELVED: {**dict.fromkeys(sorted(inside), 0), **known}}
+    recorded = _recorded(reservation)
+    return {_SHELVED: {**dict.fromkeys(sorted(inside), 0), **recorded}}
 
 
 def carry_over(reservation: 'Reservation') -> Done | None:
     """Return the servers that the next start of a reservation unshelves; None: no servers."""
-    known = _recorded(reservation)
-    return Done({_SHELVED: known}) if known else None
+    recorded = _recorded(reservation)
+    return Done({_SHELVED: recorded}) if recorded else None
 
 
 def find_shelved(
@@ -277,7 +277,7 @@ def unshelve(
                     continue
                 servers.act(conn, server_id, 'unshelve')
                 tries += 1
-        except (errors.Gone, errors.Refused):
+        except (errors.Gone, errors.Forbidden):
             # A migration holds a slot, too, by an id of its own.
             continue
         except errors.Busy:
@@ -285,9 +285,9 @@ def unshelve(
         left[server_id] = tries
     if not left:
         return None
-    kept = {**(reservation.progress or {}), _SHELVED: left}
+    progress = {**(reservation.progress or {}), _SHELVED: left}
     return PollAgain(
-        _UNSHELVE_POLL_SECONDS, f'Unshelving {words.counted(len(left), "server")}.', kept
+        _UNSHELVE_POLL_SECONDS, f'Unshelving {words.counted(len(left), "server")}.', progress
     )
 
 
@@ -312,16 +312,16 @@ def evacuate(
     :param projects: the projects whose servers are evacuated; other servers stay
     :raises climate_core.exceptions.PluginFailure: the first rejection, once nothing else is left
     """
-    there: list[str] = []
+    present: list[str] = []
     refused: list[tuple[str, Exception]] = []
     for server_id, host in left.items():
         try:
             if _evacuate_one(conn, server_id, host, projects):
-                there.append(server_id)
+                present.append(server_id)
         except errors.EXPECTED as exc:
             refused.append((server_id, exc))
-    if there:
-        message = f'Evacuating {words.counted(len(there), "server")} from hosts that failed.'
+    if present:
+        message = f'Evacuating {words.counted(len(present), "server")} from hosts that failed.'
         more = ''.join(
             f' Server {server_id} cannot be: {exc}'
             for server_id, exc in refused[:_MAX_NAMED_REFUSALS]

@@ -102,8 +102,8 @@ def begin_sleep(session: orm.Session, host: Host, now: datetime.datetime) -> Non
 
 def end_sleep(session: orm.Session, host_id: int, now: datetime.datetime) -> None:
     """Record that a host is powered on, if it was off."""
-    mine = sa.and_(_SLEEP.c.unit_id == host_id, _SLEEP.c.end.is_(None))
-    sql.change(session, sa.update(_SLEEP).where(mine).values(end=now))
+    is_open = sa.and_(_SLEEP.c.unit_id == host_id, _SLEEP.c.end.is_(None))
+    sql.change(session, sa.update(_SLEEP).where(is_open).values(end=now))
 
 
 def has_slept_until(session: orm.Session, host_id: int, end: datetime.datetime) -> bool:

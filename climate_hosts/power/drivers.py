@@ -159,7 +159,7 @@ class MachinesFile(Generic[M]):
         self._path = path
         self._kind = kind
         self._lock = threading.Lock()
-        self._seen = self._look()
+        self._seen = self._read_stat()
         self._machines = self._read()
         #: The error of the file, if it is logged already.
         self._complaint: str | None = None
@@ -171,7 +171,7 @@ class MachinesFile(Generic[M]):
         """
         with self._lock:
             try:
-                seen = self._look()
+                seen = self._read_stat()
                 if seen != self._seen:
                     self._machines = self._read()
                     self._seen = seen
@@ -192,7 +192,7 @@ class MachinesFile(Generic[M]):
             raise PowerError(f'[power] machines_file has no section [{name}]')
         return found
 
-    def _look(self) -> tuple[int, int, int]:
+    def _read_stat(self) -> tuple[int, int, int]:
         try:
             found = os.stat(self._path)
         except OSError as exc:
@@ -219,13 +219,13 @@ class MachinesFile(Generic[M]):
         return {name: self._machine(parser[name]) for name in parser.sections()}
 
     def _machine(self, section: configparser.SectionProxy) -> M:
-        known = {each.name for each in dataclasses.fields(self._kind)}
-        wrong = sorted({*section} - known)
+        options = {each.name for each in dataclasses.fields(self._kind)}
+        wrong = sorted({*section} - options)
         if wrong or not section.get('address'):
             message = f'has {", ".join(wrong)}' if wrong else 'has no address'
             raise BadPowerSettings(
                 f'[power] machines_file: section [{section.name}] {message}. It has address, and '
-                f'may have {", ".join(sorted(known - {"address"}))}.'
+                f'may have {", ".join(sorted(options - {"address"}))}.'
             )
         try:
             if '@' in section['address']:
@@ -269,11 +269,11 @@ class NotifyDriver(PowerDriver):
     def switch_off(self, name: str, force: bool) -> None:  # noqa: ARG002
         self._send(name, 'off')
 
-    def _send(self, name: str, wanted: str) -> None:
+    def _send(self, name: str, power: str) -> None:
         url = self.conf.power.notify_url
-        if not url or not self._is_due(name, wanted):
+        if not url or not self._is_due(name, power):
             return
-        body = {'hypervisor_hostname': name, 'power': wanted}
+        body = {'hypervisor_hostname': name, 'power': power}
         try:
             answer = requests.post(url, json=body, timeout=_TIMEOUT, allow_redirects=False)
         except requests.RequestException as exc:
@@ -282,9 +282,9 @@ class NotifyDriver(PowerDriver):
         if answer.status_code >= 300:
             raise PowerError(f'[power] notify_url answered {answer.status_code}')
         with self._lock:
-            self._sent[name] = wanted, self._clock()
+            self._sent[name] = power, self._clock()
 
-    def _is_due(self, name: str, wanted: str) -> bool:
+    def _is_due(self, name: str, power: str) -> bool:
         with self._lock:
             before = self._sent.get(name)
-        return before is None or before[0] != wanted or self._clock() - before[1] >= _REPEAT
+        return before is None or before[0] != power or self._clock() - before[1] >= _REPEAT

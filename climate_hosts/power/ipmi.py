@@ -61,16 +61,16 @@ class IpmiMachine(Machine):
 
     @classmethod
     def read(cls, options: Mapping[str, str]) -> Self:
-        made = cls(**options)
-        made.host_and_port()
-        for option, most in (('username', _USERNAME_BYTES), ('password', _PASSWORD_BYTES)):
-            if len(options.get(option, '').encode()) > most:
-                raise BadOption(option, f'must have {most} bytes at most, as IPMI has it')
-        if made.privilege_level not in _LEVELS:
+        machine = cls(**options)
+        machine.host_and_port()
+        for option, max_bytes in (('username', _USERNAME_BYTES), ('password', _PASSWORD_BYTES)):
+            if len(options.get(option, '').encode()) > max_bytes:
+                raise BadOption(option, f'must have {max_bytes} bytes at most, as IPMI has it')
+        if machine.privilege_level not in _LEVELS:
             raise BadOption('privilege_level', f'must be {" or ".join(_LEVELS)}')
-        if made.cipher_suite not in (None, *map(str, _CIPHER_SUITES)):
+        if machine.cipher_suite not in (None, *map(str, _CIPHER_SUITES)):
             raise BadOption('cipher_suite', 'must be a number from 1 to 17, as 3 or 17')
-        return made
+        return machine
 
     def host_and_port(self) -> tuple[str, int]:
         """Return where it answers.
@@ -108,7 +108,7 @@ class IpmiDriver(PowerDriver):
         return name in self._machines.names()
 
     def is_on(self, name: str) -> bool:
-        state = _STATE.search(self._ask(name, 'status'))
+        state = _STATE.search(self._run_power(name, 'status'))
         if state is None:
             raise PowerError(f'The controller of {name} did not report whether it is on')
         return state[1] == 'on'
@@ -116,16 +116,16 @@ class IpmiDriver(PowerDriver):
     def switch_on(self, name: str) -> None:
         # A controller may reject a request to switch on a machine that is on.
         if not self.is_on(name):
-            self._ask(name, 'on')
+            self._run_power(name, 'on')
 
     def switch_off(self, name: str, force: bool) -> None:
         begun = time.monotonic()
         if not self.is_on(name):
             return
         check_in_time(name, time.monotonic() - begun)
-        self._ask(name, 'off' if force else 'soft')
+        self._run_power(name, 'off' if force else 'soft')
 
-    def _ask(self, name: str, wanted: str) -> str:
+    def _run_power(self, name: str, action: str) -> str:
         """Run ``chassis power`` and return its output.
 
         :raises PowerError: it failed
@@ -145,7 +145,7 @@ class IpmiDriver(PowerDriver):
         }
         try:
             done = subprocess.run(  # nosec B603 # a list, no shell
-                [*command, '-E', 'chassis', 'power', wanted],
+                [*command, '-E', 'chassis', 'power', action],
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

@@ -147,7 +147,7 @@ def _by_need(host: PowerHost) -> tuple[bool, float, int]:
 
 
 def _wake_more(
-    pool: Iterable[PowerHost], needed: Collection[int], terms: PowerTerms, lacking: int
+    pool: Iterable[PowerHost], needed: Collection[int], terms: PowerTerms, missing_count: int
 ) -> list[int]:
     """Return hosts to power on because too few are on, the quickest first."""
     asleep = [
@@ -156,7 +156,7 @@ def _wake_more(
         if host.state is PowerState.ASLEEP and host.usable and host.id not in needed
     ]
     asleep.sort(key=lambda host: (host.need is not None, terms.wake_before(host), host.id))
-    return [host.id for host in asleep[: max(0, lacking)]]
+    return [host.id for host in asleep[: max(0, missing_count)]]
 
 
 def is_idle(need: datetime | None, idle: timedelta, now: datetime) -> bool:

@@ -309,19 +309,19 @@ class HostPower(PeriodicWorker):
         """Return whether a machine is on; None: unknown."""
         return self._driver.is_on(host.name) if self._driver.knows(host.name) else None
 
-    def _request(self, host: PowerHost, wanted: str, now: datetime.datetime) -> None:
+    def _request(self, host: PowerHost, action: str, now: datetime.datetime) -> None:
         """Switch a machine, unless the same was requested a moment ago.
 
-        :param wanted: ``on``, ``off``, or ``cut``: off without a shutdown
+        :param action: ``on``, ``off``, or ``cut``: off without a shutdown
         """
         before = self._requests.get(host.id)
-        if before is not None and before[0] == wanted and now - before[1] < _REPEAT_AFTER:
+        if before is not None and before[0] == action and now - before[1] < _REPEAT_AFTER:
             return
-        if wanted == 'on':
+        if action == 'on':
             self._driver.switch_on(host.name)
         else:
-            self._driver.switch_off(host.name, wanted == 'cut')
-        self._requests[host.id] = wanted, now
+            self._driver.switch_off(host.name, action == 'cut')
+        self._requests[host.id] = action, now
 
     def _check_late(self, host: PowerHost, now: datetime.datetime) -> None:
         """Mark a host as failed that should be on by now and is not."""

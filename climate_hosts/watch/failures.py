@@ -53,7 +53,7 @@ _FIRST_SECONDS = 10.0
 _NO_HOST_SECONDS = 600.0
 _CAUSE = Cause('host.failed')
 #: The errors that keep a lease from being changed; the next poll retries.
-_TROUBLE: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *DATABASE_ERRORS)
+_WRITE_ERRORS: tuple[type[Exception], ...] = (exceptions.ClimateError, Stale, *DATABASE_ERRORS)
 #: The reason of a lease that lacks a host, behind the name of the host.
 _NO_REPLACEMENT: Final = 'failed, and no other is free. {}'
 _TOO_SMALL: Final = 'is too small for its allocations: it has {}, and {} are allocated.'
@@ -107,7 +107,7 @@ class HostWatch(PeriodicWorker):
         #: The capacities at the last poll; no decision depends on it.
         self._capacities: dict[int, str] | None = None
         #: Whether a lease lacked a host at the last poll; only the time of the next depends on it.
-        self._lacking = False
+        self._lacks_host = False
         #: Whether the last poll found a host.
         self._watching = True
         #: Whether a host was released, or enrolled, since the last poll started.
@@ -118,7 +118,7 @@ class HostWatch(PeriodicWorker):
 
     def _freed(self) -> None:
         self._has_freed = True
-        if self._lacking or not self._watching:
+        if self._lacks_host or not self._watching:
             self.nudge()
 
     def poll(self) -> float:
@@ -132,7 +132,7 @@ class HostWatch(PeriodicWorker):
 
     def watch(self) -> None:
         """Poll once: one request to Nova and two statements where nothing is wrong."""
-        self._lacking = False
+        self._lacks_host = False
         watched, now = self._database.read(db.list_watched)
         self._watching = bool(watched)
         if not watched:
@@ -190,8 +190,8 @@ class HostWatch(PeriodicWorker):
         if why is None:
             is_up = hosts.is_service_up(service)
             return self._recover(host, is_up, now) if host.failed else None
-        known = host.failed and host.disabled_reason == why
-        if not known and self._database.write(db_hosts.mark_failed, host.id, why):
+        is_recorded = host.failed and host.disabled_reason == why
+        if not is_recorded and self._database.write(db_hosts.mark_failed, host.id, why):
             LOG.warning('Host %s failed: %s', host.name, why)
         return why
 
@@ -225,11 +225,11 @@ class HostWatch(PeriodicWorker):
     def _empty(self, host: WatchedHost, rows: Iterable[ReservedHost]) -> int:
         """Remove the aggregates of the lanes of a host; return the number of servers left."""
         conn = self._cloud.service()
-        known = self._database.read(db_hosts.HOSTS.get, host.id)
+        current = self._database.read(db_hosts.HOSTS.get, host.id)
         for row in rows:
-            for lane_id in known.lane_ids:
+            for lane_id in current.lane_ids:
                 lane_providers.drain_lane(conn, lane_id, row.reservation_id)
-        return len(placement.list_consumers(conn, known.provider_id))
+        return len(placement.list_consumers(conn, current.provider_id))
 
     def _read_capacities(self, capacities: dict[int, str]) -> None:
         """Refresh the calendar if the capacity of a host has changed since the last poll."""
@@ -292,7 +292,7 @@ class HostWatch(PeriodicWorker):
             return
         try:
             notice = self._database.write(self._move, lease_id, *args)
-        except _TROUBLE as exc:
+        except _WRITE_ERRORS as exc:
             LOG.warning('Hosts of lease %s were not replaced: %s', lease_id, exc)
             return
         if notice is not None:
@@ -328,7 +328,7 @@ class HostWatch(PeriodicWorker):
                 replaced[names[unit_id]] = new
             elif new is None and loss.reason and _has(ours, unit_id):
                 missing[names[unit_id]] = loss.reason
-                self._lacking = True
+                self._lacks_host = True
         if lost and not replaced and not missing:
             return None
         change = resources.record_host_replacement(lease, reservation_id, replaced, missing, now)
@@ -349,7 +349,7 @@ class HostWatch(PeriodicWorker):
         if not isinstance(plugin, HostBacked):
             return None
         try:
-            new = self._calendar.replace_unit(calendar, plugin.wanted(reservation), unit_id)
+            new = self._calendar.replace_unit(calendar, plugin.read_demand(reservation), unit_id)
         except TransactionRejected:
             return None
         return sorted(db.get_name(calendar.session, allocation.unit_id) for allocation in new)

@@ -193,8 +193,8 @@ def _has_filter(conf: cfg.ConfigOpts) -> bool:
     return is_loaded and _POOL_FILTER in group.enabled_filters
 
 
-def _join(found: Sequence[str]) -> str:
-    return ', '.join(found)
+def _join(names: Sequence[str]) -> str:
+    return ', '.join(names)
 
 
 def must_be_isolated(session: orm.Session, provider_id: str) -> bool:

@@ -73,12 +73,14 @@ class HostRefresher(PeriodicWorker):
             for host in present.values()
             if 'units' in host.details
         }
-        known = read_nodes(conn, servers.list_hypervisors(conn), {**outside, **capacities}, units)
+        nodes_by_provider = read_nodes(
+            conn, servers.list_hypervisors(conn), {**outside, **capacities}, units
+        )
         problems: set[str] = set()
         for host in present.values():
             if self.stopping:
                 return
-            learnt = known.get(host.provider_id)
+            learnt = nodes_by_provider.get(host.provider_id)
             if learnt is not None and not host.knows(learnt):
                 capacity = capacities.get(host.provider_id) or outside[host.provider_id]
                 self._refresh(
@@ -94,9 +96,9 @@ class HostRefresher(PeriodicWorker):
         for message in repair.close_stale_lanes(self._database, conn, present, opened):
             LOG.warning('%s; it is closed now', message)
 
-    def _refresh(self, host: hosts.Host, known: nodes.Node) -> None:
+    def _refresh(self, host: hosts.Host, node: nodes.Node) -> None:
         with contextlib.suppress(exceptions.HostNotFound):
-            self._database.write(write_node, host.id, known)
+            self._database.write(write_node, host.id, node)
             LOG.info('Host %s was refreshed', host.hypervisor_hostname)
 
     def _judge(
@@ -180,19 +182,19 @@ def read_node(
     return read_nodes(conn, listed, capacities, units).get(provider_id)
 
 
-def write_node(session: orm.Session, host_id: int, known: nodes.Node) -> None:
+def write_node(session: orm.Session, host_id: int, node: nodes.Node) -> None:
     """Update a host to its description by Nova and Placement, if that differs."""
     host = db.HOSTS.get(session, host_id, lock=True)
-    if host.knows(known):
+    if host.knows(node):
         return
-    unit = {'capacity': known.capacity, 'properties': known.properties(host.extra)}
+    unit = {'capacity': node.capacity, 'properties': node.properties(host.extra)}
     db.HOSTS.update(
         session,
         host_id,
         unit,
         {
-            'hypervisor_hostname': known.hypervisor_hostname,
-            'service_name': known.service_name,
-            'details': known.details,
+            'hypervisor_hostname': node.hypervisor_hostname,
+            'service_name': node.service_name,
+            'details': node.details,
         },
     )

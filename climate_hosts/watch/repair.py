@@ -124,7 +124,7 @@ class HostRepair:
                 )
         ids = {lane.id: lane.name for lane in found}
         for host in present.values():
-            for lane_id, kept in find_unexplained_lanes(self._database, self._conn, host):
+            for lane_id, reason in find_unexplained_lanes(self._database, self._conn, host):
                 yield repair_remote(
                     ids.get(lane_id, lane_id),
                     'it belongs to a reservation that has ended or does not exist',
@@ -133,7 +133,7 @@ class HostRepair:
                     lane_providers.clear_lane,
                     self._conn,
                     lane_id,
-                    kept,
+                    reason,
                 )
             lost = [n for n, lane_id in enumerate(host.lane_ids) if lane_id not in ids]
             if lost and not host.is_new and not host.is_leaving:
@@ -170,18 +170,18 @@ def close_stale_lanes(
     :param opened: the ids of the lanes that were open a moment ago
     :returns: what was closed, for the log
     """
-    mine = {
+    own_lanes = {
         (host.id, number): lane_id
         for host in hosts.values()
         for number, lane_id in enumerate(host.lane_ids)
         if lane_id in opened
     }
-    if not mine:
+    if not own_lanes:
         return
     live = database.read(
-        host_reservations.list_reserved_lanes, {unit_id for unit_id, _ in mine}, True
+        host_reservations.list_reserved_lanes, {unit_id for unit_id, _ in own_lanes}, True
     )
-    stray = mine.keys() - {(lane.unit_id, lane.lane) for lane in live}
+    stray = own_lanes.keys() - {(lane.unit_id, lane.lane) for lane in live}
     if not stray:
         return
     over: dict[tuple[int, int], set[str]] = {key: set() for key in stray}
@@ -191,7 +191,7 @@ def close_stale_lanes(
         if (lane.unit_id, lane.lane) in stray:
             over[lane.unit_id, lane.lane].add(lane.reservation_id)
     for (unit_id, number), reservation_ids in sorted(over.items()):
-        closed_to = _clear_lane(conn, mine[unit_id, number], reservation_ids)
+        closed_to = _clear_lane(conn, own_lanes[unit_id, number], reservation_ids)
         if closed_to is not None:
             name = hosts[unit_id].hypervisor_hostname
             yield f'Host {name} was open to reservation {closed_to}, which has ended'

@@ -106,7 +106,9 @@ def create(backend: Backend, request: Request) -> webob.Response:
     """
     CALLS.authorize(backend, request, rules.CREATE_FLOATING_IPS)
     values = request.read_body(_CREATE)
-    ids = backend.manager.call(FloatingIpOperations.create_floatingips, request.context, values)
+    ids = backend.manager_client.call(
+        FloatingIpOperations.create_floatingips, request.context, values
+    )
     is_range = 'floating_ip_range' in values
     return CALLS.answer_changed(backend, request, 201, ids, is_range=is_range)
 
@@ -115,7 +117,7 @@ def delete(backend: Backend, request: Request, floatingip_id: str) -> webob.Resp
     """Remove a floating IP; nothing changes in Neutron."""
     CALLS.authorize(backend, request, rules.DELETE_FLOATING_IPS)
     unit_id = CALLS.parse_id(floatingip_id)
-    backend.manager.call(FloatingIpOperations.delete_floatingip, request.context, unit_id)
+    backend.manager_client.call(FloatingIpOperations.delete_floatingip, request.context, unit_id)
     return answer(204)
 
 

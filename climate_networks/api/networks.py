@@ -191,7 +191,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     """
     CALLS.authorize(backend, request, rules.CREATE_NETWORKS)
     values = _read_values(request.read_body(_CREATE), _CREATE_FIELDS)
-    ids = backend.manager.call(NetworkOperations.create_networks, request.context, values)
+    ids = backend.manager_client.call(NetworkOperations.create_networks, request.context, values)
     return CALLS.answer_changed(backend, request, 201, ids, is_range='segment_range' in values)
 
 
@@ -203,7 +203,7 @@ def update(backend: Backend, request: Request, network_id: str) -> webob.Respons
     CALLS.authorize(backend, request, rules.UPDATE_NETWORKS)
     values = _read_values(request.read_body(_UPDATE), _UPDATE_FIELDS)
     unit_id = CALLS.parse_id(network_id)
-    backend.manager.call(NetworkOperations.update_network, request.context, unit_id, values)
+    backend.manager_client.call(NetworkOperations.update_network, request.context, unit_id, values)
     return CALLS.answer_changed(backend, request, 200, [unit_id])
 
 
@@ -211,7 +211,7 @@ def delete(backend: Backend, request: Request, network_id: str) -> webob.Respons
     """Remove a network segment; nothing changes in Neutron."""
     CALLS.authorize(backend, request, rules.DELETE_NETWORKS)
     unit_id = CALLS.parse_id(network_id)
-    backend.manager.call(NetworkOperations.delete_network, request.context, unit_id)
+    backend.manager_client.call(NetworkOperations.delete_network, request.context, unit_id)
     return answer(204)
 
 

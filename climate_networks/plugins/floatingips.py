@@ -23,11 +23,11 @@ from climate_core import exceptions
 from climate_core.calendar.model import Demand, Shortage, Unit, UnitFilter
 from climate_core.cloud import errors, neutron
 from climate_core.lease.states import ReservationStatus
-from climate_core.plugins import calendar_plugin, prebuilt_plugin
+from climate_core.plugins import calendar_plugin, own_service_plugin
 from climate_core.plugins.base import Done, PollAgain, ReservedResource, Shrinkable
 from climate_core.plugins.step_context import EndContext, StepContext
 from climate_networks import cloud
-from climate_networks.plugins import made_in_neutron
+from climate_networks.plugins import neutron_resource
 from climate_networks.units import FLOATING_IP_KIND
 
 if TYPE_CHECKING:
@@ -52,9 +52,9 @@ class AddressFilter(UnitFilter):
         self._required = required
 
     def matches(self, unit: Unit) -> bool:
-        known, required = unit.properties, self._required
-        return known['network_id'] == self._network_id and (
-            not required or known['address'] in required
+        properties, required = unit.properties, self._required
+        return properties['network_id'] == self._network_id and (
+            not required or properties['address'] in required
         )
 
     def find_shortage(self, units: Sequence[Unit]) -> Shortage:
@@ -83,7 +83,7 @@ class AddressFilter(UnitFilter):
         return str(unit.properties['address'])
 
 
-class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
+class FloatingIpPlugin(neutron_resource.NeutronResourcePlugin, Shrinkable):
     """Reserve floating IPs."""
 
     resource_type = resource_types.FLOATING_IP
@@ -129,9 +129,9 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         values: Mapping[str, Any],
         lease_id: str = '',  # noqa: ARG002
     ) -> ReservedResource:
-        return self._build_reserved(self._params(values))
+        return self._build_reserved(self._normalized_params(values))
 
-    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         required = list(values.get('required_floatingips') or ())
         return {
             'network_id': values.get('network_id'),
@@ -160,7 +160,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
             names_units=bool(required),
         )
 
-    def wanted(self, reservation: 'Reservation') -> Demand:
+    def read_demand(self, reservation: 'Reservation') -> Demand:
         required = reservation.params['required_floatingips']
         had = {_address(each) for each in reservation.allocations}
         if required and reservation.status == ReservationStatus.ACTIVE and not had <= {*required}:
@@ -169,7 +169,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
                 f'{", ".join(sorted(had))}.',
                 field='required_floatingips',
             )
-        demand = super().wanted(reservation)
+        demand = super().read_demand(reservation)
         return dataclasses.replace(demand, field='required_floatingips') if required else demand
 
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
@@ -179,9 +179,9 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
             does not have the network any more
         """
         self._check_allocated(reservation)
-        made = _made(reservation)
-        missing = [each for each in reservation.allocations if _address(each) not in made]
-        not_free = made_in_neutron.NOT_FREE
+        created_ids = _created_ids(reservation)
+        missing = [each for each in reservation.allocations if _address(each) not in created_ids]
+        not_free = neutron_resource.NOT_FREE
         waits = {
             _address(each): self._wait_for_unit(lease, each, not_free.format(_address(each)))
             for each in missing
@@ -189,38 +189,42 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         due = [address for address, wait in waits.items() if wait is None]
         if due:
             network_id = reservation.params['network_id']
-            found = cloud.find_floatingips(self.cloud.service(), network_id, due)
+            existing = cloud.find_floatingips(self.cloud.service(), network_id, due)
             for address in due:
-                waits[address] = self._make(lease, reservation, address, found.get(address), made)
+                waits[address] = self._create_floating_ip(
+                    lease, reservation, address, existing.get(address), created_ids
+                )
         wait = next((each for each in waits.values() if each is not None), None)
-        kept = {_MADE: made}
-        return PollAgain(wait.seconds, wait.reason, kept) if wait else Done(kept)
+        progress = {_MADE: created_ids}
+        return PollAgain(wait.seconds, wait.reason, progress) if wait else Done(progress)
 
-    def _make(
+    def _create_floating_ip(
         self,
         lease: 'Lease',
         reservation: 'Reservation',
         address: str,
-        found: Mapping[str, Any] | None,
-        made: dict[str, str],
+        existing: Mapping[str, Any] | None,
+        created_ids: dict[str, str],
     ) -> PollAgain | None:
         """Create one floating IP, or take over the one that an earlier try has created.
 
-        :param found: what has the address in Neutron
-        :param made: gets its id
+        :param existing: what has the address in Neutron
+        :param created_ids: gets its id
         """
         network_id = reservation.params['network_id']
         values = {'floating_network_id': network_id, 'floating_ip_address': address}
         try:
-            there = self._create_once(lease, reservation, address, values, found, made.values())
+            floating_ip = self._create_once(
+                lease, reservation, address, values, existing, created_ids.values()
+            )
         except errors.Gone as exc:
             raise exceptions.Permanent(f'{address} could not be created: {exc}') from exc
         except exceptions.PluginFailure as exc:
-            exc.progress = {_MADE: made}
+            exc.progress = {_MADE: created_ids}
             raise
-        if isinstance(there, PollAgain):
-            return there
-        made[address] = str(there['id'])
+        if isinstance(floating_ip, PollAgain):
+            return floating_ip
+        created_ids[address] = str(floating_ip['id'])
         return None
 
     def _find(self, reservation: 'Reservation', unit: str) -> Mapping[str, Any] | None:
@@ -233,40 +237,48 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
 
     def reallocate(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Delete what was released, and create what is new."""
-        made = _made(reservation)
-        kept = {_address(each) for each in reservation.allocations}
-        if made.keys() <= kept:
+        created_ids = _created_ids(reservation)
+        allocated = {_address(each) for each in reservation.allocations}
+        if created_ids.keys() <= allocated:
             return self.start(lease, reservation)
-        self._delete([each for a, each in made.items() if a not in kept])
-        return PollAgain(0.0, progress={_MADE: {a: each for a, each in made.items() if a in kept}})
+        self._delete([each for a, each in created_ids.items() if a not in allocated])
+        return PollAgain(
+            0.0, progress={_MADE: {a: each for a, each in created_ids.items() if a in allocated}}
+        )
 
-    def choose_retained(self, reservation: 'Reservation', most: int) -> Mapping[int, int]:
+    def choose_retained(self, reservation: 'Reservation', max_pieces: int) -> Mapping[int, int]:
         """Choose what is released: what Neutron does not have any more, then what is unused.
 
         :raises climate_core.exceptions.InvalidState: more of them are associated, or have port
             forwardings
         """
         by_address = {_address(each): each.unit_id for each in reservation.allocations}
-        there = self._find_made(reservation)
-        used = [each for each in by_address if _is_used(there.get(each, {}))]
-        if len(used) > most:
+        existing = self._find_made(reservation)
+        used = [each for each in by_address if _is_used(existing.get(each, {}))]
+        if len(used) > max_pieces:
             raise exceptions.InvalidState(
                 f'amount: must be at least {len(used)}, because that number of floating IPs '
                 f'is associated or has port forwardings: {", ".join(used)}. Disassociate some, or '
                 'delete their port forwardings, first.',
                 field='amount',
             )
-        kept = sorted(by_address, key=lambda each: (each not in used, each not in there))[:most]
-        return {unit_id: int(address in kept) for address, unit_id in by_address.items()}
+        retained = sorted(by_address, key=lambda each: (each not in used, each not in existing))[
+            :max_pieces
+        ]
+        return {unit_id: int(address in retained) for address, unit_id in by_address.items()}
 
     def _find_made(self, reservation: 'Reservation') -> dict[str, dict[str, Any]]:
         """Return what was created for a reservation and is in Neutron, by the addresses.
 
         All of it is known: nothing is released of a reservation that is not started as a whole.
         """
-        made, network_id = _made(reservation), reservation.params['network_id']
-        found = cloud.find_floatingips(self.cloud.service(), network_id, made)
-        return {address: each for address, each in found.items() if each['id'] == made[address]}
+        created_ids, network_id = _created_ids(reservation), reservation.params['network_id']
+        existing = cloud.find_floatingips(self.cloud.service(), network_id, created_ids)
+        return {
+            address: each
+            for address, each in existing.items()
+            if each['id'] == created_ids[address]
+        }
 
     def close_released(self, reservation: 'Reservation', left: Mapping[int, int]) -> None:
         """Close nothing: the owner may associate an address until it is deleted."""
@@ -277,19 +289,21 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
 
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Delete what was created, also what is associated or has port forwardings."""
-        conn, made = self.cloud.service(), _made(reservation)
-        promises = (*reservation.allocations, *reservation.released)
-        addresses = {*made, *map(_address, promises)}
-        found = cloud.find_floatingips(conn, reservation.params['network_id'], addresses).values()
-        known = made.values()
+        conn, created_ids = self.cloud.service(), _created_ids(reservation)
+        allocations = (*reservation.allocations, *reservation.released)
+        addresses = {*created_ids, *map(_address, allocations)}
+        existing = cloud.find_floatingips(
+            conn, reservation.params['network_id'], addresses
+        ).values()
+        created = created_ids.values()
         self._delete(
-            [e['id'] for e in found if made_in_neutron.is_ours(e, lease, reservation, known)]
+            [e['id'] for e in existing if neutron_resource.is_ours(e, lease, reservation, created)]
         )
         return None
 
     def _delete(self, ids: Collection[str]) -> None:
         conn = self.cloud.service()
-        made_in_neutron.delete_all(lambda each: cloud.delete_floatingip(conn, each), ids)
+        neutron_resource.delete_all(lambda each: cloud.delete_floatingip(conn, each), ids)
 
     def reconcile(
         self, pages: Iterable[Sequence['Reservation']]
@@ -299,7 +313,7 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
         One call for a hundred floating IPs.
         """
         for page in pages:
-            ids = {floatingip_id for each in page for floatingip_id in _made(each).values()}
+            ids = {floatingip_id for each in page for floatingip_id in _created_ids(each).values()}
             if not ids:
                 continue
             conn = self.cloud.service()
@@ -307,9 +321,9 @@ class FloatingIpPlugin(made_in_neutron.MadeInNeutronPlugin, Shrinkable):
             cloud.check_all_floatingips_visible(conn)
             existing = neutron.find_existing(conn, self.neutron_noun, ids)
             for reservation in page:
-                made = _made(reservation)
-                if made and existing.isdisjoint(made.values()):
-                    yield reservation, f'Deleted in Neutron: {", ".join(sorted(made))}.'
+                created_ids = _created_ids(reservation)
+                if created_ids and existing.isdisjoint(created_ids.values()):
+                    yield reservation, f'Deleted in Neutron: {", ".join(sorted(created_ids))}.'
 
     def discard(self, resource_id: str) -> None:
         cloud.delete_floatingip(self.cloud.service(), resource_id)
@@ -324,13 +338,13 @@ def _is_used(floating_ip: Mapping[str, Any]) -> bool:
     return bool(floating_ip.get('port_id') or floating_ip.get('port_forwardings'))
 
 
-def _made(reservation: 'Reservation') -> dict[str, str]:
+def _created_ids(reservation: 'Reservation') -> dict[str, str]:
     """Return the ids of the floating IPs that are known to exist, by their addresses."""
     return dict((reservation.progress or {}).get(_MADE, {}))
 
 
 class _FloatingIpCalls:
-    """The calls to Neutron, see :class:`climate_core.plugins.prebuilt_plugin.ResourceCalls`."""
+    """The calls to Neutron, see :class:`climate_core.plugins.own_service_plugin.ResourceCalls`."""
 
     get = staticmethod(cloud.get_floatingip)
     read_project = staticmethod(cloud.project_of_floatingip)
@@ -339,7 +353,7 @@ class _FloatingIpCalls:
     delete = staticmethod(cloud.delete_floatingip)
 
 
-class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
+class HeldFloatingIpPlugin(own_service_plugin.OwnServicePlugin):
     """Reserve existing floating IPs."""
 
     resource_type = resource_types.HELD_FLOATING_IP
@@ -347,20 +361,20 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
     service = 'neutron'
     description = 'A floating IP that you have, which is deleted at the end of its lease.'
     options = (
-        prebuilt_plugin.on_end_option(
+        own_service_plugin.on_end_option(
             resource_types.ON_END[resource_types.HELD_FLOATING_IP], 'floating IP of its owner'
         ),
     )
     schema: ClassVar[Mapping[str, Any]] = {
-        **prebuilt_plugin.end_action_schema(
+        **own_service_plugin.end_action_schema(
             resource_types.ON_END[resource_types.HELD_FLOATING_IP]
         ),
-        **prebuilt_plugin.STACK_ID_SCHEMA,
+        **own_service_plugin.STACK_ID_SCHEMA,
     }
     # Servers and stacks use addresses: addresses are created before them, and deleted after them.
     rank = 3
     calls = _FloatingIpCalls()
-    gone = 'The floating IP was deleted'
+    gone_reason = 'The floating IP was deleted'
     lists_all = False
 
     def reserve(
@@ -370,33 +384,33 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
         lease_id: str = '',  # noqa: ARG002
     ) -> ReservedResource:
         # As Neutron writes it.
-        wanted = str(uuid.UUID(values['resource_id']))
+        floatingip_id = str(uuid.UUID(values['resource_id']))
         with errors.for_user('resource_id'):
-            found = cloud.get_floatingip(self.cloud.user(context), wanted)
+            found = cloud.get_floatingip(self.cloud.user(context), floatingip_id)
             if found['project_id'] != context.project_id:
-                raise errors.Gone(f'There is no floating IP {wanted} in this project.')
+                raise errors.Gone(f'There is no floating IP {floatingip_id} in this project.')
         if cloud.is_marked(found):
             raise exceptions.BadRequest(
-                f'The floating IP {wanted} was created for a lease and ends with that. Only one '
-                'that you have created yourself can be reserved.',
+                f'The floating IP {floatingip_id} was created for a lease and ends with that. '
+                'Only one that you have created yourself can be reserved.',
                 field='resource_id',
             )
         shown = {'floatingips': [found['floating_ip_address']]}
         return ReservedResource(
-            wanted,
-            {**self._params(values), **shown},
+            floatingip_id,
+            {**self._normalized_params(values), **shown},
             {resource_types.FLOATING_IPS: 1},
-            parent_id=values.get(prebuilt_plugin.STACK_ID_KEY),
+            parent_id=values.get(own_service_plugin.STACK_ID_KEY),
         )
 
     def blocks(self, own: 'Reservation', other: 'Reservation') -> bool:  # noqa: ARG002
         """Block stacks, whose templates may use it. Servers get addresses after their start."""
         return other.resource_type == resource_types.STACK
 
-    def _wake(self, context: StepContext, found: Mapping[str, Any]) -> PollAgain | None:
+    def _wake(self, context: StepContext, resource: Mapping[str, Any]) -> PollAgain | None:
         """Do nothing: the check that it exists is all."""
 
-    def _end(self, context: EndContext, found: Mapping[str, Any]) -> PollAgain | None:  # noqa: ARG002
+    def _end(self, context: EndContext, resource: Mapping[str, Any]) -> PollAgain | None:  # noqa: ARG002
         if context.on_end == 'delete':
             cloud.delete_floatingip(context.conn, context.resource_id)
         return None
@@ -405,5 +419,5 @@ class HeldFloatingIpPlugin(prebuilt_plugin.PrebuiltPlugin):
         # Those of leases are few among all that a cloud has.
         return neutron.find_existing(conn, 'floatingip', ids)
 
-    def _reserved_since(self, found: Mapping[str, Any]) -> datetime.datetime | None:  # noqa: ARG002
+    def _reserved_since(self, resource: Mapping[str, Any]) -> datetime.datetime | None:  # noqa: ARG002
         return None

@@ -21,7 +21,7 @@ from climate_core.cloud import errors, neutron
 from climate_core.plugins import calendar_plugin, filters
 from climate_core.plugins.base import Done, PollAgain, ReservedResource
 from climate_networks import cloud
-from climate_networks.plugins import made_in_neutron
+from climate_networks.plugins import neutron_resource
 from climate_networks.units import NETWORK_ID, NETWORK_TYPES, SEGMENT_FACTS, SEGMENT_KIND, Segment
 
 if TYPE_CHECKING:
@@ -94,23 +94,23 @@ class SegmentFilter(UnitFilter):
         self._conditions = conditions
 
     def matches(self, unit: Unit) -> bool:
-        known = _known(unit)
-        return self._facts.items() <= known.items() and self._conditions.matches(known)
+        properties = _filtered_properties(unit)
+        return self._facts.items() <= properties.items() and self._conditions.matches(properties)
 
     def find_shortage(self, units: Sequence[Unit]) -> Shortage | None:
-        known = [_known(unit) for unit in units]
+        listed = [_filtered_properties(unit) for unit in units]
         for name, value in self._facts.items():
-            known = [properties for properties in known if properties.get(name) == value]
-            if not known:
+            listed = [properties for properties in listed if properties.get(name) == value]
+            if not listed:
                 facts = ', '.join(f'{n} {v}' for n, v in self._facts.items())
                 return Shortage(f'no {_NOUN} with {facts} is registered for leases', name)
-        return self._conditions.lacking(known)
+        return self._conditions.find_shortage(listed)
 
     def unit_name(self, unit: Unit) -> str:
         return str(Segment.of(unit.properties))
 
 
-class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
+class NetworkPlugin(neutron_resource.NeutronResourcePlugin):
     """Reserve networks."""
 
     resource_type = resource_types.NETWORK
@@ -143,35 +143,39 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
         values: Mapping[str, Any],
         lease_id: str = '',  # noqa: ARG002
     ) -> ReservedResource:
-        return self._build_reserved(self._params(values) | calendar_plugin.owner_params(context))
+        return self._build_reserved(
+            self._normalized_params(values) | calendar_plugin.owner_params(context)
+        )
 
-    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         # Clients of Blazar send empty texts for omitted fields.
-        usual: dict[str, Any] = {name: values.get(name) or None for name in self.schema}
+        normalized: dict[str, Any] = {name: values.get(name) or None for name in self.schema}
         empty = dict.fromkeys(('network_properties', 'resource_properties'), '')
-        return usual | {name: usual[name] or each for name, each in empty.items()}
+        return normalized | {name: normalized[name] or each for name, each in empty.items()}
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:  # noqa: ARG002
         return {resource_types.NETWORKS: 1}
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
-        wanted = filters.compile_filter(_conditions(params), _NOUN, _EXAMPLES)
+        conditions = filters.compile_filter(_conditions(params), _NOUN, _EXAMPLES)
         facts = {name: params[name] for name in SEGMENT_FACTS if params.get(name) is not None}
         return Demand(
             kind=SEGMENT_KIND,
             min_pieces=1,
             max_pieces=1,
             owner=calendar_plugin.owner_of(params),
-            unit_filter=SegmentFilter(facts, wanted),
+            unit_filter=SegmentFilter(facts, conditions),
             names_units='segment_id' in facts,
             # What has no property of this name has an id nevertheless.
-            property_fields={name: field for name, field in wanted.names.items() if name != 'id'},
+            property_fields={
+                name: field for name, field in conditions.names.items() if name != 'id'
+            },
             unknown_property=exceptions.UnknownSegmentProperty,
         )
 
-    def wanted(self, reservation: 'Reservation') -> Demand:
-        wanted, kept = super().wanted(reservation), reservation.progress or {}
-        for name, value in kept.get(_CHOSEN_BY, {}).items():
+    def read_demand(self, reservation: 'Reservation') -> Demand:
+        demand, progress = super().read_demand(reservation), reservation.progress or {}
+        for name, value in progress.get(_CHOSEN_BY, {}).items():
             if reservation.params[name] != value:
                 segment = Segment.of(reservation.allocations[0].unit)
                 raise exceptions.BadRequest(
@@ -180,11 +184,11 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
                     field=name,
                 )
         if reservation.params.get('segment_id') is not None:
-            wanted = dataclasses.replace(wanted, field='segment_id')
-        if NETWORK_ID not in kept:
-            return wanted
+            demand = dataclasses.replace(demand, field='segment_id')
+        if NETWORK_ID not in progress:
+            return demand
         had = frozenset(allocation.unit_id for allocation in reservation.allocations)
-        return dataclasses.replace(wanted, unit_ids=had)
+        return dataclasses.replace(demand, unit_ids=had)
 
     def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done:
         """Create the network; without a request if it is known to exist.
@@ -197,33 +201,33 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
             return Done(reservation.progress)
         (allocation,) = reservation.allocations
         segment = Segment.of(allocation.unit)
-        told = made_in_neutron.NOT_FREE.format(segment)
-        wait = self._wait_for_unit(lease, allocation, told)
-        return wait or self._make(lease, reservation, segment)
+        reason = neutron_resource.NOT_FREE.format(segment)
+        wait = self._wait_for_unit(lease, allocation, reason)
+        return wait or self._create_network(lease, reservation, segment)
 
-    def _make(
+    def _create_network(
         self, lease: 'Lease', reservation: 'Reservation', segment: Segment
     ) -> PollAgain | Done:
         """Create the network, or take over the one that an earlier try has created."""
         conn, params = self.cloud.service(), reservation.params
         values = {'name': params['network_name'], **cloud.provider_attributes(segment)}
-        found = self._find(reservation, segment)
+        existing = self._find(reservation, segment)
         try:
-            there = self._create_once(
-                lease, reservation, segment, values, found, tags=params['network_tags'] or ()
+            network = self._create_once(
+                lease, reservation, segment, values, existing, tags=params['network_tags'] or ()
             )
         except errors.Gone as exc:
-            told = f'The network was deleted while it was created: {exc}'
-            raise exceptions.Transient(told) from exc
-        if isinstance(there, PollAgain):
-            return there
-        made = str(there['id'])
+            reason = f'The network was deleted while it was created: {exc}'
+            raise exceptions.Transient(reason) from exc
+        if isinstance(network, PollAgain):
+            return network
+        network_id = str(network['id'])
         described = params['network_description']
-        if described and there['description'] == cloud.mark(reservation.id):
+        if described and network['description'] == cloud.mark(reservation.id):
             # By now it is known by its tag.
-            neutron.update(conn, self.neutron_noun, made, {'description': described})
+            neutron.update(conn, self.neutron_noun, network_id, {'description': described})
         chosen_by = {name: params[name] for name in _FILTERS}
-        return Done({NETWORK_ID: made, _CHOSEN_BY: chosen_by})
+        return Done({NETWORK_ID: network_id, _CHOSEN_BY: chosen_by})
 
     def _find(self, reservation: 'Reservation', unit: Segment) -> Mapping[str, Any] | None:  # noqa: ARG002
         return cloud.find_network(self.cloud.service(), unit)
@@ -239,40 +243,42 @@ class NetworkPlugin(made_in_neutron.MadeInNeutronPlugin):
     def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
         """Tear the network down, with all that is in it."""
         conn = self.cloud.service()
-        for each in self._made(lease, reservation):
+        for each in self._created_ids(lease, reservation):
             tear_down(conn, each)
         return None
 
-    def _made(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
+    def _created_ids(self, lease: 'Lease', reservation: 'Reservation') -> Sequence[str]:
         """Return the ids of the created networks; call Neutron if none is known."""
         if reservation.progress and NETWORK_ID in reservation.progress:
             return [reservation.progress[NETWORK_ID]]
-        promises = (*reservation.allocations, *reservation.released)
-        found = [
-            cloud.find_network(self.cloud.service(), Segment.of(each.unit)) for each in promises
+        allocations = (*reservation.allocations, *reservation.released)
+        networks = [
+            cloud.find_network(self.cloud.service(), Segment.of(each.unit)) for each in allocations
         ]
         return [
             str(each['id'])
-            for each in found
-            if each is not None and made_in_neutron.is_ours(each, lease, reservation, ())
+            for each in networks
+            if each is not None and neutron_resource.is_ours(each, lease, reservation, ())
         ]
 
     def reconcile(
         self, pages: Iterable[Sequence['Reservation']]
     ) -> Iterator[tuple['Reservation', str]]:
         for page in pages:
-            made = [
+            created = [
                 (reservation, reservation.progress[NETWORK_ID])
                 for reservation in page
                 if reservation.progress and NETWORK_ID in reservation.progress
             ]
-            if not made:
+            if not created:
                 continue
             conn = self.cloud.service()
             # Without the right to see every project each network would seem deleted.
             neutron.check_all_visible(conn, 'networks')
-            existing = neutron.find_existing(conn, self.neutron_noun, [each for _, each in made])
-            for reservation, network_id in made:
+            existing = neutron.find_existing(
+                conn, self.neutron_noun, [each for _, each in created]
+            )
+            for reservation, network_id in created:
                 if network_id not in existing:
                     name = reservation.params['network_name']
                     yield (
@@ -289,7 +295,7 @@ def _conditions(params: Mapping[str, Any]) -> dict[str, Any]:
     return {name: params[name] for name in names if params.get(name)}
 
 
-def _known(unit: Unit) -> dict[str, Any]:
+def _filtered_properties(unit: Unit) -> dict[str, Any]:
     """Return the properties that filters match."""
     return {**unit.properties, 'id': str(unit.id)}
 
@@ -308,7 +314,7 @@ def tear_down(conn: 'connections.Connection', network_id: str) -> None:
         *(functools.partial(neutron.delete_port, conn, each) for each in used),
         *(functools.partial(neutron.remove_interface, conn, each) for each in interfaces),
     ]
-    made_in_neutron.delete_all(lambda step: step(), steps)
+    neutron_resource.delete_all(lambda step: step(), steps)
     try:
         neutron.delete_network(conn, network_id)
     except errors.Busy:
@@ -319,7 +325,7 @@ def tear_down(conn: 'connections.Connection', network_id: str) -> None:
 def _delete_rest(conn: 'connections.Connection', network_id: str) -> None:
     """Delete the ports that are left in a network whose routers have released it."""
     left = neutron.list_ports(conn, network_id)
-    made_in_neutron.delete_all(
+    neutron_resource.delete_all(
         lambda port: neutron.force_delete_port(conn, port),
         [each for each in left if each['device_owner'] not in neutron.DELETED_WITH_NETWORK],
     )

@@ -44,7 +44,7 @@ www_authenticate_uri = {cloud}/identity/v3
 driver = messagingv2
 
 [virtual:instance]
-first_look_seconds = 5
+first_poll_seconds = 5
 
 # One project has more leases than any operator would let it have.
 [limits]

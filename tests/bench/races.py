@@ -108,14 +108,14 @@ def _of_addresses(dice: random.Random, units: int) -> Demand:
         chosen = dice.sample(range(units), min(units, values['amount']))
         values = {'network_id': NETWORK, 'required_floatingips': [*map(_address, chosen)]}
     plugin = FloatingIpPlugin(cfg.ConfigOpts(), None)  # type: ignore[arg-type]
-    return plugin._demand(plugin._params(values))
+    return plugin._demand(plugin._normalized_params(values))
 
 
 def _of_networks(dice: random.Random, units: int) -> Demand:
     """Demand any segment, or a certain one, as a reservation does."""
     number = dice.randrange(units) + 1 if dice.random() < 0.3 else None
     plugin = NetworkPlugin(cfg.ConfigOpts(), None)  # type: ignore[arg-type]
-    return plugin._demand(plugin._params({'network_name': 'n', 'segment_id': number}))
+    return plugin._demand(plugin._normalized_params({'network_name': 'n', 'segment_id': number}))
 
 
 def _address(number: int) -> str:

@@ -10,7 +10,7 @@ from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.lease.model import Reservation
-from climate_core.plugins.prebuilt_plugin import PrebuiltPlugin
+from climate_core.plugins.own_service_plugin import OwnServicePlugin
 from climate_core.plugins.server import ServerPlugin
 from tests.conformance.world import LEFT_SERVERS, PluginWorld
 from tests.support.fakes import nova, settings
@@ -21,7 +21,7 @@ from tests.support.fakes.state import Record
 class FakeServers(PluginWorld):
     """Servers change when they are looked at, so :meth:`pause` has nothing to do."""
 
-    plugin_class: ClassVar[type[PrebuiltPlugin]] = ServerPlugin
+    plugin_class: ClassVar[type[OwnServicePlugin]] = ServerPlugin
     #: The name of a resource in the journal; its plural is its table.
     kind: ClassVar[str] = 'server'
 
@@ -65,7 +65,7 @@ class FakeServers(PluginWorld):
         for each in (self.state.users['climate-id'], *tokens):
             each['roles'] = list(roles)
 
-    def plugin(self) -> PrebuiltPlugin:
+    def plugin(self) -> OwnServicePlugin:
         return self.plugin_class(self.conf, self.cloud)
 
     def user(self) -> RequestContext:

@@ -331,7 +331,7 @@ def test_service_that_does_not_see_every_project_misses_no_addresses(world):
     world.state.users['climate-id']['roles'] = ['member']
     # With a new token.
     world.plugin.cloud = Cloud(world.cloud.conf)
-    with pytest.raises(errors.Refused, match='does not see the floating IPs'):
+    with pytest.raises(errors.Forbidden, match='does not see the floating IPs'):
         find_missing(world.plugin, lease.reservations)
 
 

@@ -119,7 +119,7 @@ def test_what_is_wanted_is_known_without_a_request_and_blames_a_field_of_the_sch
     world.hosts.conf.set_override('cleaning_seconds', 60, group=world.plugin.resource_type)
     _, reservation = world.read(world.lease())
     world.state.requests.clear()
-    wanted = world.plugin.wanted(reservation)
+    wanted = world.plugin.read_demand(reservation)
     assert not world.state.requests
     assert wanted.field in world.plugin.schema
     assert (wanted.kind, wanted.after.total_seconds()) == (KIND, 60)
@@ -131,7 +131,7 @@ def test_order_that_the_operator_chooses_is_wanted_of_the_calendar(world):
     _, reservation = world.read(world.lease())
     for order in Order:
         world.hosts.conf.set_override('order', str(order), group=world.plugin.resource_type)
-        assert world.plugin.wanted(reservation).order is order
+        assert world.plugin.read_demand(reservation).order is order
 
 
 def test_bad_input_names_its_field_and_leaves_nothing(world):

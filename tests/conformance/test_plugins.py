@@ -13,7 +13,7 @@ import pytest
 from oslo_config import cfg
 
 from climate_core import exceptions, plugins
-from climate_core.plugins import prebuilt_plugin
+from climate_core.plugins import own_service_plugin
 from climate_core.plugins.base import PollAgain, Preemptible
 from tests.conformance.conftest import FAKES, WORLDS
 from tests.conformance.world import reservation_of, reserved, settle
@@ -27,7 +27,7 @@ def found_plugins():
     """Return the classes of the tree that change resources which exist before their lease."""
     for module in pkgutil.walk_packages(plugins.__path__, 'climate_core.plugins.'):
         importlib.import_module(module.name)
-    left, found = [prebuilt_plugin.PrebuiltPlugin], set()
+    left, found = [own_service_plugin.OwnServicePlugin], set()
     while left:
         left += left.pop().__subclasses__()
         found |= {each for each in left if each.__module__.startswith('climate_')}
@@ -41,7 +41,7 @@ def test_every_plugin_that_changes_what_exists_has_a_world():
 
 
 def test_no_plugin_changes_how_a_resource_is_read_before_a_step():
-    members = vars(prebuilt_plugin.PrebuiltPlugin)
+    members = vars(own_service_plugin.OwnServicePlugin)
     final = {name for name, each in members.items() if getattr(each, '__final__', False)}
     assert {'end', '_take_step', '_free'} <= final
     for each in found_plugins():

@@ -33,7 +33,7 @@ from climate_core.engine import start_preparation
 from climate_core.operations import shrink
 from climate_core.operations.leases import LeaseOperations
 from climate_core.operations.services import Services
-from climate_core.plugins import loading, prebuilt_plugin, provisioned_plugin, step_context
+from climate_core.plugins import loading, own_service_plugin, provisioned_plugin, step_context
 from climate_core.repair import cleanup, reconciliation
 from climate_hosts.operations import evacuation
 from climate_hosts.operations.hosts import HostOperations
@@ -199,7 +199,7 @@ def _run(
     reconciliation._FIRST_SECONDS = 3600.0
     # The fake cloud takes a step at each look, and needs no time for it.
     step_context._FIRST_PAUSE_SECONDS = 0.02  # type: ignore[misc]
-    prebuilt_plugin.PrebuiltPlugin._first_poll = lambda self: first_poll  # type: ignore[method-assign]
+    own_service_plugin.OwnServicePlugin._first_poll = lambda self: first_poll  # type: ignore[method-assign]
     lane_plugin.POLL_SECONDS = server_drain.POLL_SECONDS = evacuation._POLL_SECONDS = 0.02  # type: ignore[misc]
     # What is to be prepared is so at once.
     start_preparation.random = types.SimpleNamespace(uniform=lambda least, _most: least)  # type: ignore[assignment]

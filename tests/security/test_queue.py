@@ -84,13 +84,13 @@ def hotel() -> Iterator[Hotel]:
 def tried(hotel: Hotel, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return a list that gets the ids of the leases that passes try."""
     found: list[str] = []
-    right = hotel.rooms.wanted
+    right = hotel.rooms.read_demand
 
-    def wanted(reservation: Reservation) -> Demand:
+    def read_demand(reservation: Reservation) -> Demand:
         found.append(reservation.lease_id)
         return right(reservation)
 
-    monkeypatch.setattr(hotel.rooms, 'wanted', wanted)
+    monkeypatch.setattr(hotel.rooms, 'read_demand', read_demand)
     return found
 
 

@@ -50,7 +50,7 @@ class Suites(CalendarBacked):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'hosts': params['min']}
 
-    def wanted(self, reservation: model.Reservation) -> Demand:
+    def read_demand(self, reservation: model.Reservation) -> Demand:
         count = reservation.params['min']
         return Demand(
             kind='room',

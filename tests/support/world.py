@@ -86,7 +86,7 @@ class Things(FastStarting):
     def start(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._act('wake', reservation.resource_id, 'awake')
 
-    def is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
+    def is_started(self, lease: model.Lease, reservation: model.Reservation) -> bool:
         return False
 
     def end(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
@@ -141,7 +141,7 @@ class Trusts:
         if self.trouble:
             raise self.trouble.pop(0)
         if trust_id not in self.present:
-            raise errors.TrustRefused('The trust is no more.')
+            raise errors.TrustRejected('The trust is no more.')
         return self.delegated[trust_id]
 
     def delete(self, trust_id: str) -> None:

@@ -261,7 +261,7 @@ def get_availability(backend: Backend, request: Request) -> webob.Response:
         for number, reservation in enumerate(reservations.convert_reservations(listed))
     ]
     with backend.reserving.turn(context, values):
-        return answer(200, {'windows': backend.manager.find_windows(context, values)})
+        return answer(200, {'windows': backend.manager_client.find_windows(context, values)})
 
 
 def _check_queried(backend: Backend, queried: Mapping[str, Any], within: str) -> dict[str, Any]:

@@ -39,7 +39,9 @@ def create(backend: Backend, request: Request) -> webob.Response:
     feed or may not see these leases any more.
     """
     _owner(backend, request, policies.CREATE_FEED)
-    token = backend.manager.create_feed(request.context, request.read_body(schema.CREATE_FEED))
+    token = backend.manager_client.create_feed(
+        request.context, request.read_body(schema.CREATE_FEED)
+    )
     made = feeds.parse_token(token)
     stored = made and backend.database.read(feeds.find, made.feed_id)
     if not stored:
@@ -58,7 +60,7 @@ def delete(backend: Backend, request: Request, feed_id: str) -> webob.Response:
         backend.enforcer, context, policies.DELETE_FEED, target
     ):
         raise exceptions.FeedNotFound(f'Feed {feed_id} was not found.')
-    backend.manager.delete_feed(context, feed_id)
+    backend.manager_client.delete_feed(context, feed_id)
     return answer(204)
 
 
@@ -112,7 +114,7 @@ def _authorize(backend: Backend, feed: feeds.Feed) -> None:
     context = RequestContext(
         user_id=feed.user_id, project_id=feed.project_id, roles=[], overwrite=False
     )
-    context.roles = list(backend.manager.feed_roles(context, feed.id))
+    context.roles = list(backend.manager_client.feed_roles(context, feed.id))
     context.is_admin = False
     target = {'project_id': feed.project_id, 'user_id': feed.user_id}
     if not context.roles or not policy.allows(

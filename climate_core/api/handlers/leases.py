@@ -148,7 +148,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
     with backend.reserving.turn(context, values):
         if request.parameters.get('dry_run'):
             _authorize_present(backend, context, values)
-            checked = backend.manager.check_lease(context, values)
+            checked = backend.manager_client.check_lease(context, values)
             return answer(
                 200,
                 {
@@ -157,7 +157,7 @@ def create(backend: Backend, request: Request) -> webob.Response:
                     )
                 },
             )
-        made = _make(backend, context, values)
+        made = _create(backend, context, values)
     if not isinstance(made, str):
         return set_etag(answer(201, {'lease': made}), made['generation'])
     lease = backend.database.read(db.get, made)
@@ -175,15 +175,17 @@ def _key(request: Request) -> dict[str, str]:
     return {'idempotency_key': key}
 
 
-def _make(backend: Backend, context: RequestContext, values: dict[str, Any]) -> views.CreatedLease:
+def _create(
+    backend: Backend, context: RequestContext, values: dict[str, Any]
+) -> views.CreatedLease:
     """Have the manager create the lease; resources join an existing one if the policy allows."""
     may_join = _authorize_present(backend, context, values)
     try:
-        return backend.manager.create_lease(context, values | may_join)
+        return backend.manager_client.create_lease(context, values | may_join)
     except exceptions.LeaseAppeared:
         # Another request created the lease after _authorize_present read the database.
         may_join = _authorize_present(backend, context, values)
-        return backend.manager.create_lease(context, values | may_join)
+        return backend.manager_client.create_lease(context, values | may_join)
 
 
 def show(backend: Backend, request: Request, lease_id: str) -> webob.Response:
@@ -217,7 +219,7 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
         )
     generation = expected_generation(request, values.pop('generation', None))
     if values or generation is not None:
-        backend.manager.update_lease(request.context, lease_id, values, generation)
+        backend.manager_client.update_lease(request.context, lease_id, values, generation)
     return _read_back(backend, request.context, 200, lease_id)
 
 
@@ -225,7 +227,7 @@ def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Delete a lease and release its resources."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.DELETE_LEASE, lease)
-    backend.manager.delete_lease(request.context, lease_id, expected_generation(request))
+    backend.manager_client.delete_lease(request.context, lease_id, expected_generation(request))
     return answer(204)
 
 
@@ -233,7 +235,7 @@ def start(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """Start a lease with ``start_policy`` manual, at or after its start date."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.START_LEASE, lease)
-    backend.manager.start_lease(request.context, lease_id, expected_generation(request))
+    backend.manager_client.start_lease(request.context, lease_id, expected_generation(request))
     return _read_back(backend, request.context, 202, lease_id)
 
 
@@ -241,7 +243,7 @@ def end(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """End a lease now and release its resources; before its start that cancels it."""
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.END_LEASE, lease)
-    backend.manager.end_lease(request.context, lease_id, expected_generation(request))
+    backend.manager_client.end_lease(request.context, lease_id, expected_generation(request))
     return _read_back(backend, request.context, 202, lease_id)
 
 

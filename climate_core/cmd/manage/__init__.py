@@ -53,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except _EXPECTED as exc:
         print(f'climate-manage: {console.describe_error(conf, exc)}', file=sys.stderr)
         # Commands that check something exit with 1 if they found a problem.
-        return getattr(conf.command, 'trouble', 1)
+        return getattr(conf.command, 'error_status', 1)
 
 
 def command() -> cfg.Opt:

@@ -135,7 +135,7 @@ def add_secrets_commands(subparsers: Any) -> None:
         'exit status: 0 the first key opens all, 1 some need another key or are in plain text, '
         '2 the database cannot be read'
     )
-    parser.set_defaults(run=_check_secrets, trouble=console.NOT_CHECKED)
+    parser.set_defaults(run=_check_secrets, error_status=console.NOT_CHECKED)
     parser = subparsers.add_parser(
         'rotate',
         help='seal with the first key the secrets that are sealed with another key or in plain '

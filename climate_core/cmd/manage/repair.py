@@ -202,9 +202,15 @@ def _find_orphans(
             since = plugin.unleased_since(resource_id)
             age = (now - since).total_seconds() if since else None
             yield Orphan('resource', resource_type, resource_id, None, None, age, plugin.orphaned)
-    for held, reason in reconciliation.find_lost(database, plugin):
+    for reservation, reason in reconciliation.find_lost(database, plugin):
         yield Orphan(
-            'reservation', resource_type, held.resource_id, held.lease_id, held.id, None, reason
+            'reservation',
+            resource_type,
+            reservation.resource_id,
+            reservation.lease_id,
+            reservation.id,
+            None,
+            reason,
         )
 
 
@@ -300,7 +306,7 @@ def _add_format_option(parser: argparse.ArgumentParser) -> None:
         '-f', '--format', choices=['table', 'json'], default='table', help='(%(default)s)'
     )
     parser.epilog = console.STATUS_HELP
-    parser.set_defaults(trouble=console.NOT_CHECKED)
+    parser.set_defaults(error_status=console.NOT_CHECKED)
 
 
 def _print_rows(

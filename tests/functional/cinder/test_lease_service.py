@@ -53,7 +53,7 @@ class TestLeaseService(LeaseServiceTest):
 
     def test_only_an_administrator_lists_all_projects(self):
         volumes.check_all_visible(ADMIN)
-        with pytest.raises(errors.Refused):
+        with pytest.raises(errors.Forbidden):
             volumes.check_all_visible(CLIMATE)
         made = self.available()
         assert list(volumes.list_ids(ADMIN)) == [made['id']]
@@ -75,7 +75,7 @@ class TestLeaseService(LeaseServiceTest):
             assert volumes.find_hidden(SERVICE) == (made['id'] if is_hidden else None)
             self.delete(made)
             self.assert_gone(made)
-        with pytest.raises(errors.Refused):
+        with pytest.raises(errors.Forbidden):
             volumes.find_hidden(CLIMATE)
 
     def test_attachments_that_are_only_reserved_are_listed(self):
@@ -140,7 +140,7 @@ class TestLeaseService(LeaseServiceTest):
         assert lost.status == 'creating'
         with pytest.raises(exceptions.Permanent, match='400'):
             volumes.delete_copy(CLIMATE, kind, lost.id)
-        with pytest.raises(errors.Refused):
+        with pytest.raises(errors.Forbidden):
             volumes.reset_copy(CLIMATE, kind, lost.id)
         volumes.reset_copy(ADMIN, kind, lost.id)
         volumes.delete_copy(CLIMATE, kind, lost.id)

@@ -147,7 +147,7 @@ class Hosts(Reserved, CalendarBacked, Preemptible):
     def reservation_keys(self, reservation):
         return [reservation.params['min']]
 
-    def wanted(self, reservation):
+    def read_demand(self, reservation):
         count = reservation.params['min']
         return Demand(
             kind='host',

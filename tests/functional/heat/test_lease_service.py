@@ -266,7 +266,7 @@ class TestLeaseService(HeatTest):
     def test_stack_of_another_project_is_not_found(self):
         made = self.create(TEMPLATE)
         assert list(stacks.list_ids(BOB)) == []
-        with pytest.raises(errors.Refused):
+        with pytest.raises(errors.Forbidden):
             stacks.check_all_visible(BOB)
         with pytest.raises(errors.Gone):
             stacks.get(BOB, made)

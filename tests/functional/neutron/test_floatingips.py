@@ -96,7 +96,9 @@ class TestFloatingIps(WithPorts):
         lease = self.world.lease()
         seen = self.world.plugin
         done = seen.start(lease, *lease.reservations)
-        again = seen._make(lease, *lease.reservations, *shown(lease), None, made := {})
+        again = seen._create_floating_ip(
+            lease, *lease.reservations, *shown(lease), None, made := {}
+        )
         assert (again, made) == (None, done.progress['floatingips'])
         assert len(self.found()) == 1
 

@@ -269,7 +269,7 @@ class TestNetworks(NeutronTest):
         assert lease.status == 'ACTIVE'
         self.fill(self.network(lease)['id'])
         assert [*find_missing(self.world.plugin, lease.reservations)] == []
-        (made,) = self.world.plugin.list_made()
+        (made,) = self.world.plugin.list_created()
         assert made.resource_id == self.network(lease)['id']
         self.check_gone(lease)
 

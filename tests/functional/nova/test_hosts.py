@@ -299,7 +299,7 @@ class TestLane(HostsTest):
 
     def test_lane_of_another_host_is_refused(self):
         root = placement.Provider(self.provider('host2'), 'host1', self.provider('host2'))
-        with pytest.raises(errors.Refused, match='does not belong to'):
+        with pytest.raises(errors.Forbidden, match='does not belong to'):
             lane_providers.create_lane(self.conn, root, 0)
 
 

@@ -48,7 +48,7 @@ def test_a_lost_trust_or_a_disabled_owner_is_for_ever(world, disabled):
         world.state.users['alice-id']['enabled'] = False
     else:
         world.trusts.delete(case.lease.trust_id)
-    with pytest.raises(errors.TrustRefused, match='Trustor is disabled' if disabled else ''):
+    with pytest.raises(errors.TrustRejected, match='Trustor is disabled' if disabled else ''):
         world.cloud.owner(case.lease.trust_id)
 
 
@@ -149,7 +149,7 @@ def test_rejected_trust_is_retired(world):
     assert not retire.called
     other = world.trust()
     world.trusts.delete(other)
-    with pytest.raises(errors.TrustRefused):
+    with pytest.raises(errors.TrustRejected):
         world.cloud.owner(other)
     retire.assert_called_once_with(trusts.retire, [other])
     world.state.users['climate-id']['password'] = 'changed'
@@ -195,7 +195,7 @@ def test_trust_that_is_not_prepared_is_refused_as_at_the_start(world):
     retire = world.cloud.database.write
     trust_id = world.trust()
     world.trusts.delete(trust_id)
-    with pytest.raises(errors.TrustRefused):
+    with pytest.raises(errors.TrustRejected):
         world.cloud.prepare(trust_id, 60.0)
     retire.assert_called_once_with(trusts.retire, [trust_id])
 

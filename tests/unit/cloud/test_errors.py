@@ -26,7 +26,7 @@ def test_an_answer_below_400_is_good(status):
 @pytest.mark.parametrize(
     ('status', 'kind'),
     [
-        (401, errors.Unaccepted),
+        (401, errors.Unauthorized),
         (408, exceptions.Transient),
         (413, exceptions.Transient),
         (429, exceptions.Transient),
@@ -34,7 +34,7 @@ def test_an_answer_below_400_is_good(status):
         (503, exceptions.Transient),
         (409, errors.Busy),
         (404, errors.Gone),
-        (403, errors.Refused),
+        (403, errors.Forbidden),
         (400, exceptions.Permanent),
         (405, exceptions.Permanent),
     ],
@@ -207,8 +207,8 @@ def test_a_mistake_of_ours_is_not_hidden():
     ('error', 'kind'),
     [
         (errors.Gone('x'), exceptions.ResourceNotFound),
-        (errors.Refused('x'), exceptions.Forbidden),
-        (errors.Unaccepted('x'), exceptions.Unauthorized),
+        (errors.Forbidden('x'), exceptions.Forbidden),
+        (errors.Unauthorized('x'), exceptions.Unauthorized),
         (exceptions.Permanent('x'), exceptions.BadRequest),
         (exceptions.Transient('x'), exceptions.ServiceUnavailable),
         (errors.Busy('x'), exceptions.ServiceUnavailable),

@@ -14,7 +14,7 @@ import pytest
 
 from climate_core import conf as configuration
 from climate_core import exceptions
-from climate_core.cloud.limits import ExternalService
+from climate_core.cloud.external_service import ExternalService
 from climate_core.lease import model
 from tests.support import leases
 from tests.support.fakes import serving

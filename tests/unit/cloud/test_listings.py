@@ -36,7 +36,7 @@ def test_every_id_can_be_filtered(world, calls, add, status):
 @pytest.mark.parametrize('calls', [servers, volumes, stacks])
 def test_service_sees_all_projects_and_a_user_does_not(world, calls):
     calls.check_all_visible(world.cloud.service())
-    with pytest.raises(errors.Refused):
+    with pytest.raises(errors.Forbidden):
         calls.check_all_visible(world.cloud.user(world.user()))
 
 

@@ -55,12 +55,12 @@ def test_roles_of_a_trust_are_those_that_it_gives_now(world):
     assert world.state.trusts[trust_id]['roles'] == ['reader']
     assert world.trusts.roles(trust_id) == ['reader']
     world.state.users['alice-id']['enabled'] = False
-    with pytest.raises(errors.TrustRefused):
+    with pytest.raises(errors.TrustRejected):
         world.trusts.roles(trust_id)
     world.state.users['alice-id']['enabled'] = True
     assert world.trusts.roles(trust_id) == ['reader']
     world.trusts.delete(trust_id)
-    with pytest.raises(errors.TrustRefused):
+    with pytest.raises(errors.TrustRejected):
         world.trusts.roles(trust_id)
 
 

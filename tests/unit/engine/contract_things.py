@@ -102,7 +102,7 @@ class Ledger(Things, Preemptible):
     def start(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._answer('wake', 'awake', lease, reservation)
 
-    def is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
+    def is_started(self, lease: model.Lease, reservation: model.Reservation) -> bool:
         return self.state[reservation.resource_id] == 'awake'
 
     def end(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
@@ -178,8 +178,8 @@ class Others(FastStarting):
     def start(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._ledger.start(lease, reservation)
 
-    def is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
-        return self._ledger.is_awake(lease, reservation)
+    def is_started(self, lease: model.Lease, reservation: model.Reservation) -> bool:
+        return self._ledger.is_started(lease, reservation)
 
     def end(self, lease: model.Lease, reservation: model.Reservation) -> PollAgain | None:
         return self._ledger.end(lease, reservation)
@@ -214,7 +214,7 @@ class PromisedThings(Others, CalendarBacked, Preemptible):
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
         return {'servers': 1}
 
-    def wanted(self, reservation: model.Reservation) -> Demand:
+    def read_demand(self, reservation: model.Reservation) -> Demand:
         return Demand(
             kind='room',
             min_pieces=1,

@@ -176,7 +176,7 @@ class ContractWorld(World):
         self.made.homeless.clear()
         self.trusts.present.clear()
         self.trusts.trouble.clear()
-        self.operations.owner_trusts._known._kept.clear()
+        self.operations.owner_trusts._known._entries.clear()
         self.sent.clear()
         self._fresh = itertools.count(len(THINGS))
 

@@ -124,10 +124,10 @@ def test_claims_of_events_that_wait_for_a_thread_are_kept_alive(pool: Pool) -> N
     pool.hang(*'abcd')
     pool.begin(*due)
     pool.wait_for_calls(2)
-    assert len(pool.world.claims._held) == 4
+    assert len(pool.world.claims._claims) == 4
     pool.answer.set()
     pool.until_ended(*due)
-    assert not pool.world.claims._held
+    assert not pool.world.claims._claims
 
 
 def test_threads_call_for_other_events_while_one_writes(
@@ -293,7 +293,7 @@ def test_scheduler_that_stops_leaves_what_waits_for_a_thread_to_others(pool: Poo
     assert [world.lease(each).status for each in ids].count('ACTIVE') == 2
     # Nobody has to wait until their claims expire.
     assert len(world.due()) == 4
-    assert not world.claims._held
+    assert not world.claims._claims
     world.run_until_idle()
     assert {world.lease(each).status for each in ids} == {'ACTIVE'}
 

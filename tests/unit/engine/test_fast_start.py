@@ -30,9 +30,9 @@ class Waiting:
         world.run_until_idle()
         self.see: Callable[[], bool] = lambda: True
         self.looks = 0
-        monkeypatch.setattr(world.things, 'is_awake', self._is_awake)
+        monkeypatch.setattr(world.things, 'is_started', self._is_started)
 
-    def _is_awake(self, lease: model.Lease, reservation: model.Reservation) -> bool:
+    def _is_started(self, lease: model.Lease, reservation: model.Reservation) -> bool:
         assert (lease.id, reservation.resource_id) == (self.lease_id, 'a')
         self.looks += 1
         return self.see()

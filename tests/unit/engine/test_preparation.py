@@ -22,7 +22,7 @@ from climate_core.lease.events.start import START_WARNING
 from tests.support.world import TYPE, World, user
 
 WINDOW, IDLE = 60.0, 600.0
-GONE = errors.TrustRefused('The trust is no more.')
+GONE = errors.TrustRejected('The trust is no more.')
 
 
 class Asked:
@@ -241,7 +241,7 @@ def test_hints_of_others_cost_a_statement_now_and_then(stage: Stage, asked: Aske
 
     def hints() -> None:
         for _ in range(9):
-            stage.worker.look_again()
+            stage.worker.reread_starts()
             stage.go_on(1)
 
     assert len(stage.world.statements(hints)) == 1

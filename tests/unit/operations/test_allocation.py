@@ -27,7 +27,7 @@ def test_one_request_asks_for_so_many_at_most(asked: str) -> None:
     calendar = mock.Mock()
     calendar.allocate.return_value = ()
     plugin = mock.Mock(spec=CalendarBacked)
-    plugin.wanted = _wanted
+    plugin.read_demand = _wanted
     services: Any = SimpleNamespace(calendar=calendar, plugins={'physical:host': plugin})
     lease: Any = SimpleNamespace(start_date=NOON, end_date=NOON, reservations=())
     lease.with_reservations = lambda *_: lease

@@ -51,7 +51,7 @@ class Crafts(Things, Prepared):
         claimed: ReservedResource,
     ) -> ReservedResource:
         self.made.append(values['resource_id'])
-        return dataclasses.replace(claimed, made=True)
+        return dataclasses.replace(claimed, is_created=True)
 
     def prepare(self, lease: model.Lease, reservation: model.Reservation) -> None:
         return None

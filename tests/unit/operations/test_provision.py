@@ -61,7 +61,9 @@ class Crafts(Things, Prepared, LeaseManaged):
         self.state[f'made-{name}'] = 'asleep'
         meanwhile, self.meanwhile = self.meanwhile, lambda: None
         meanwhile()
-        return dataclasses.replace(claimed, resource_id=f'made-{name}', made=new, prepare=True)
+        return dataclasses.replace(
+            claimed, resource_id=f'made-{name}', is_created=new, prepare=True
+        )
 
     def unleased_since(self, resource_id: str) -> None:
         return None

@@ -333,7 +333,7 @@ def test_a_mistake_in_a_plugin_keeps_nobody_else_waiting(
     world = hotel.world
     first = hotel.book('first', 2, duration='1d')
     bad, good = hotel.book('bad'), hotel.book('good')
-    right = hotel.rooms.wanted
+    right = hotel.rooms.read_demand
 
     def broken(reservation: model.Reservation) -> Demand:
         if reservation.lease_id == bad:

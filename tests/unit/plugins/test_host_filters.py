@@ -187,7 +187,7 @@ def test_filter_says_what_no_host_has_and_names_the_field(
     values: dict[str, Any], field: str | None, said: str | None
 ) -> None:
     small = {'service_name': 'small', 'vcpus': 4, 'memory_mb': 8, 'aggregates': ['fast']}
-    found = filters.compile_filter(values).lacking([HOST, small])
+    found = filters.compile_filter(values).find_shortage([HOST, small])
     assert found == (said and (said, field))
 
 

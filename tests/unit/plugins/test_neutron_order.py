@@ -8,8 +8,8 @@ from climate_core.engine import plugin_calls
 from climate_core.lease import model
 from climate_core.lease.transitions import Outcome, Result
 from climate_networks.plugins.floatingips import FloatingIpPlugin, HeldFloatingIpPlugin
-from climate_networks.plugins.made_in_neutron import MadeInNeutronPlugin
 from climate_networks.plugins.networks import NetworkPlugin
+from climate_networks.plugins.neutron_resource import NeutronResourcePlugin
 from tests.support.world import NOON
 
 ADDRESSES, NETWORKS = (FloatingIpPlugin, HeldFloatingIpPlugin), (NetworkPlugin,)
@@ -34,7 +34,7 @@ def reservation(resource_type: str) -> model.Reservation:
 )
 @pytest.mark.parametrize('result', [Result.WAIT, Result.RETRY])
 def test_only_what_may_use_it_at_its_start_waits(
-    kind: type[MadeInNeutronPlugin | HeldFloatingIpPlugin], waiting: set[str], result: Result
+    kind: type[NeutronResourcePlugin | HeldFloatingIpPlugin], waiting: set[str], result: Result
 ) -> None:
     plugins = {kind.resource_type: kind(None, None)}  # type: ignore[arg-type]
     tried = [(reservation(kind.resource_type), Outcome(result))]

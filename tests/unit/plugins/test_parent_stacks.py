@@ -8,7 +8,7 @@ import pytest
 
 from climate_core import exceptions
 from climate_core.lease import model
-from climate_core.plugins import prebuilt_plugin
+from climate_core.plugins import own_service_plugin
 from climate_core.plugins.base import ReservedResource
 from tests.conformance.fake_volumes import FakeVolumes
 from tests.conformance.world import reservation_of, reserved
@@ -103,14 +103,14 @@ def test_a_stack_that_is_reserved_again_wakes_its_members(members):
     later = parent.created_at - datetime.timedelta(seconds=1)
     again = dataclasses.replace(parent, id='again', status='pending', created_at=later)
     case.lease = dataclasses.replace(case.lease, reservations=(again, parent, own))
-    assert prebuilt_plugin.is_woken_by_heat(case.lease, case.reservation)
+    assert own_service_plugin.is_woken_by_heat(case.lease, case.reservation)
 
 
 def test_others_are_woken_by_us(members):
     case = member(members)
     own = dataclasses.replace(case.reservation, params={'on_end': 'delete'})
-    assert prebuilt_plugin.find_parent_stack(case.lease, own) is None
-    assert not prebuilt_plugin.is_woken_by_heat(case.lease, own)
+    assert own_service_plugin.find_parent_stack(case.lease, own) is None
+    assert not own_service_plugin.is_woken_by_heat(case.lease, own)
 
 
 def test_only_a_stack_has_members(members):
@@ -118,7 +118,7 @@ def test_only_a_stack_has_members(members):
     (parent, own) = case.lease.reservations
     parent = dataclasses.replace(parent, resource_type='virtual:thing')
     case.lease = dataclasses.replace(case.lease, reservations=(parent, own))
-    assert prebuilt_plugin.find_parent_stack(case.lease, case.reservation) is None
+    assert own_service_plugin.find_parent_stack(case.lease, case.reservation) is None
 
 
 @pytest.mark.parametrize('on_end', KEPT)
@@ -256,5 +256,5 @@ def test_servers_and_volumes_that_sleep_are_found(stacks, everywhere):
     cinder.add(stacks.state, status='available')
     theirs = {nova.add(stacks.state, project_id='other-id')['id']}
     theirs |= {cinder.add(stacks.state, project_id='other-id')['id']}
-    found = prebuilt_plugin.list_reserved_members(user, all_projects=everywhere)
+    found = own_service_plugin.list_reserved_members(user, all_projects=everywhere)
     assert found == (mine | theirs if everywhere else mine)

@@ -9,7 +9,7 @@ import pytest
 from climate_common import resource_types
 from climate_core import exceptions
 from climate_core.cloud import services
-from climate_core.plugins import prebuilt_plugin, server_end, volume_end
+from climate_core.plugins import own_service_plugin, server_end, volume_end
 from climate_core.plugins.base import PollAgain
 from climate_core.plugins.server import ServerPlugin
 from climate_core.plugins.stack import StackPlugin
@@ -184,7 +184,7 @@ def test_nothing_is_missing_from_nothing(place):
 
 
 def test_many_missing_are_looked_up_in_a_list(single, monkeypatch):
-    monkeypatch.setattr(prebuilt_plugin, '_MAX_SINGLE_READS', 1)
+    monkeypatch.setattr(own_service_plugin, '_MAX_SINGLE_READS', 1)
     monkeypatch.setattr(services, 'PAGE', 2)
     cases = [reserved(single) for _ in range(4)]
     single.destroy(cases[2].resource_id)
@@ -196,7 +196,7 @@ def test_many_missing_are_looked_up_in_a_list(single, monkeypatch):
 
 
 def test_pages_of_many_are_compared_with_one_listing(single, monkeypatch):
-    monkeypatch.setattr(prebuilt_plugin, '_MAX_SINGLE_READS', 1)
+    monkeypatch.setattr(own_service_plugin, '_MAX_SINGLE_READS', 1)
     cases = [reserved(single) for _ in range(4)]
     single.destroy(cases[2].resource_id)
 
@@ -213,7 +213,7 @@ def test_pages_of_many_are_compared_with_one_listing(single, monkeypatch):
 
 
 def test_missing_of_many_is_looked_up_when_a_listing_misses_it(stacks, monkeypatch):
-    monkeypatch.setattr(prebuilt_plugin, '_MAX_SINGLE_READS', 1)
+    monkeypatch.setattr(own_service_plugin, '_MAX_SINGLE_READS', 1)
     cases = [reserved(stacks) for _ in range(3)]
     change(cases[1], project_id='other-id')
     change(cases[2], status='DELETE_COMPLETE')

@@ -72,7 +72,7 @@ def test_server_that_was_woken_is_awake_when_it_is_active(world, status, task, a
     case = reserved(world)
     assert isinstance(case.wake_once(), PollAgain)
     change(case, status=status, task_state=task, next=[])
-    assert case.plugin.is_awake(case.lease, case.reservation) is awake
+    assert case.plugin.is_started(case.lease, case.reservation) is awake
     assert world.wakes(case.resource_id) == 1
 
 
@@ -80,7 +80,7 @@ def test_server_that_was_not_woken_by_its_lease_is_not_looked_at(world):
     case = reserved(world)
     change(case, status='ACTIVE')
     with world.counted() as sent:
-        assert not case.plugin.is_awake(case.lease, case.reservation)
+        assert not case.plugin.is_started(case.lease, case.reservation)
     assert sent == []
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from climate_core import exceptions
-from climate_core.cloud import limits
+from climate_core.cloud import external_service
 from climate_core.lease import history, views
 from tests.support.leases import is_found
 from tests.unit.plugins.templated import TOO_BIG, wanted
@@ -117,7 +117,7 @@ def test_what_is_kept_and_not_shown(templated):
     (one,) = lease.reservations
     assert one.params['_said']
     entry = history.describe_change(None, lease, history.Cause('lease.create'), lease.created_at)
-    for told in (views.common_reservation(one), limits.to_body(lease), entry.changes):
+    for told in (views.common_reservation(one), external_service.to_body(lease), entry.changes):
         assert '_said' not in str(told)
         assert "'name': 'web'" in str(told)
 

@@ -78,7 +78,7 @@ def test_the_check_makes_nothing(stacks):
         'virtual:volume': [{'unknown': 'size of disk'}],
     }
     assert claimed.amounts == {'stacks': 1}
-    assert not claimed.made
+    assert not claimed.is_created
     assert not stacks.state.stacks
     asked = [line for line in sent if '/heat/' in line]
     assert [line.split('/')[-1] for line in asked] == ['preview']
@@ -188,10 +188,10 @@ def test_refusal_of_the_preview_is_told_with_its_field(stacks, status, error, fi
 def test_making_it_again_finds_it(stacks, hold, prepare):
     values = {'hold': hold} if hold else {}
     first = make(stacks, **values)
-    assert (first.made, first.prepare) == (True, prepare)
+    assert (first.is_created, first.prepare) == (True, prepare)
     again = make(stacks, **values)
     assert again.resource_id == first.resource_id
-    assert (again.made, again.prepare) == (False, prepare)
+    assert (again.is_created, again.prepare) == (False, prepare)
     assert len(stacks.state.stacks) == 1
 
 

@@ -18,7 +18,7 @@ from tests.support.world import configure, user
 class _LaterClient(ManagerClient):
     """A client of a later release, whose version 1.1 adds an operation."""
 
-    start_lease = rpc._remote(LeaseOperations.start_lease, '1.1')
+    start_lease = rpc._rpc_method(LeaseOperations.start_lease, '1.1')
 
 
 def _client(monkeypatch: pytest.MonkeyPatch, cap: str | None, answer: object = None) -> Any:

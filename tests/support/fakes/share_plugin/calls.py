@@ -31,7 +31,7 @@ def list_ids(conn: 'connections.Connection') -> list[str]:
 
 
 def check_all_visible(conn: 'connections.Connection') -> None:
-    """Raise Refused if these rights do not see the shares of every project."""
+    """Raise Forbidden if these rights do not see the shares of every project."""
     MANILA.read(conn, '/services', 'services')
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from climate_core import exceptions
 from climate_core.cloud import errors
 from climate_core.packages import ReservationPackage
-from climate_core.plugins import prebuilt_plugin
+from climate_core.plugins import own_service_plugin
 from climate_core.plugins.base import PollAgain, ReservedResource
 from climate_core.plugins.step_context import EndContext, StepContext
 from tests.support.fakes.share_plugin import calls
@@ -25,7 +25,7 @@ class SharePackage(ReservationPackage):
     name = 'shares'
 
 
-class SharePlugin(prebuilt_plugin.PrebuiltPlugin):
+class SharePlugin(own_service_plugin.OwnServicePlugin):
     """Reserve shares that no address has access to."""
 
     resource_type = 'virtual:share'
@@ -33,13 +33,13 @@ class SharePlugin(prebuilt_plugin.PrebuiltPlugin):
     description = 'A share that is exported when its lease starts.'
     service = 'manila'
     rank = 10
-    options = (prebuilt_plugin.on_end_option(_END_ACTIONS, 'share'),)
+    options = (own_service_plugin.on_end_option(_END_ACTIONS, 'share'),)
     schema = {
-        **prebuilt_plugin.end_action_schema(_END_ACTIONS),
+        **own_service_plugin.end_action_schema(_END_ACTIONS),
         'access_to': {'type': 'string', 'format': 'ip'},
     }
     calls = calls
-    gone = 'The share was deleted'
+    gone_reason = 'The share was deleted'
 
     def reserve(
         self,
@@ -57,13 +57,16 @@ class SharePlugin(prebuilt_plugin.PrebuiltPlugin):
                     f'resource_id: must be a share without access rules, not {share_id}.',
                     field='resource_id',
                 )
-        params = {**self._params(values), 'access_to': values.get('access_to', '0.0.0.0/0')}
+        params = {
+            **self._normalized_params(values),
+            'access_to': values.get('access_to', '0.0.0.0/0'),
+        }
         return ReservedResource(share['id'], params, {'gigabytes': share['size']})
 
     def _wake(self, context: StepContext, share: Mapping[str, Any]) -> PollAgain | None:
         context = context.observe(share['status'], share['access_rules_status'])
         if share['status'] == 'deleting':
-            raise errors.Gone(self.gone)
+            raise errors.Gone(self.gone_reason)
         if not calls.list_access(context.conn, context.resource_id):
             address = context.reservation.params['access_to']
             return context.once(

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, final
 from oslo_config import cfg
 from oslo_log import log
 
+from climate_common import resource_types
 from climate_core import concurrency, exceptions
 from climate_core.cloud import errors, servers, stacks, volumes
 from climate_core.lease import model, states
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from climate_core.cloud import Cloud, connections
     from climate_core.lease.model import Lease, Reservation
 
-STACK_TYPE: Final = 'virtual:stack'
 #: The property that makes a reservation a member: the id of its root stack.
 STACK_ID_KEY: Final = 'stack_id'
 #: The schema of this property.
@@ -52,7 +52,6 @@ STACK_KEEPING_END_ACTIONS = frozenset({'suspend', 'snapshot', 'nothing'})
 STACK_SUSPENDING_END_ACTIONS = frozenset({'suspend', 'snapshot'})
 
 _S = states.ReservationStatus
-_SERVER_TYPE: Final = 'virtual:instance'
 #: Maximum number of cached stacks at their end, and seconds: their members end together.
 _MAX_CACHED_STACKS: Final = 1000
 _CACHE_SECONDS: Final = 10.0
@@ -60,7 +59,7 @@ _CACHE_SECONDS: Final = 10.0
 
 def find_parent_stack(lease: model.Lease, member: model.Reservation) -> model.Reservation | None:
     """Return the latest reservation of the stack that a member belongs to."""
-    stack = STACK_TYPE, member.params.get(STACK_ID_KEY)
+    stack = resource_types.STACK, member.params.get(STACK_ID_KEY)
     found = [r for r in lease.reservations if (r.resource_type, r.resource_id) == stack]
     return max(found, key=lambda each: (each.live, each.created_at), default=None)
 
@@ -95,10 +94,14 @@ class ParentStacks:
         status = self._status(conn, lease, stack.resource_id)
         if status is None:
             return member
-        wanted = (
+        should_suspend = (
             stack.params['on_end'] in STACK_SUSPENDING_END_ACTIONS and status != 'SUSPEND_COMPLETE'
         )
-        on_end = 'suspend' if wanted and member.resource_type == _SERVER_TYPE else 'nothing'
+        on_end = (
+            'suspend'
+            if should_suspend and member.resource_type == resource_types.SERVER
+            else 'nothing'
+        )
         return dataclasses.replace(member, params={**member.params, 'on_end': on_end})
 
     def _status(
@@ -107,7 +110,7 @@ class ParentStacks:
         """Return the status of a stack; None if it is gone, or about to be."""
         as_service = conn is self._cloud.service()
 
-        def look() -> str | None:
+        def read_status() -> str | None:
             try:
                 status = stacks.get(conn, stack_id).status
             except errors.Gone:
@@ -116,7 +119,7 @@ class ParentStacks:
                 return None
             return None if status.startswith('DELETE_') else status
 
-        return self._statuses.get(f'{as_service} {lease.trust_id} {stack_id}', look)
+        return self._statuses.get(f'{as_service} {lease.trust_id} {stack_id}', read_status)
 
 
 def list_reserved_members(conn: 'connections.Connection', all_projects: bool) -> set[str]:
@@ -145,8 +148,8 @@ def _is_kept(lease: model.Lease, stack: model.Reservation) -> bool:
 
     A stack that was never recorded as active may have started in part: it is kept, too.
     """
-    taken_out = bool(lease.events_of(model.END_RESERVATION, reservation_id=stack.id))
-    ended = stack.status == _S.DELETED and not stack.missing_resources and not taken_out
+    was_removed = bool(lease.events_of(model.END_RESERVATION, reservation_id=stack.id))
+    ended = stack.status == _S.DELETED and not stack.missing_resources and not was_removed
     return ended and stack.params.get('on_end') in STACK_KEEPING_END_ACTIONS
 
 
@@ -155,7 +158,7 @@ LOG = log.getLogger(__name__)
 #: Maximum number of reservations that are read one by one; more are listed.
 _MAX_SINGLE_READS = 10
 #: The name of an option, see :func:`first_poll_option`.
-_FIRST_POLL_OPTION = 'first_look_seconds'
+_FIRST_POLL_OPTION = 'first_poll_seconds'
 
 
 def on_end_option(
@@ -221,7 +224,7 @@ class ResourceCalls(Protocol):
     def get(self, conn: Any, resource_id: str, /) -> Any:
         """Return a resource as its service shows it."""
 
-    def read_project(self, found: Any, /) -> str | None:
+    def read_project(self, resource: Any, /) -> str | None:
         """Return the project of a resource; None: these rights do not see it."""
 
     def delete(self, conn: Any, resource: Any, /) -> Any:
@@ -231,10 +234,10 @@ class ResourceCalls(Protocol):
         """Return the ids of the resources of all projects."""
 
     def check_all_visible(self, conn: Any, /) -> None:
-        """Raise Refused if these rights do not see the resources of every project."""
+        """Raise Forbidden if these rights do not see the resources of every project."""
 
 
-class PrebuiltPlugin(LeaseManaged):
+class OwnServicePlugin(LeaseManaged):
     """Reserve resources of one type that exist, reserved, until they are started.
 
     A subclass gives the class attributes, and what is done in which state of a resource; all that
@@ -248,7 +251,7 @@ class PrebuiltPlugin(LeaseManaged):
 
     calls: ResourceCalls
     #: Reason for a resource that no longer exists, without a full stop.
-    gone: ClassVar[str]
+    gone_reason: ClassVar[str]
     #: The name of the option with the prefix of the names of copies, if there are any.
     prefix: ClassVar[str] = ''
     #: The errors by which its service rejects an end action, see :meth:`_end_as_accepted`.
@@ -261,43 +264,47 @@ class PrebuiltPlugin(LeaseManaged):
         self._parents = ParentStacks(cloud)
 
     @abc.abstractmethod
-    def _wake(self, context: StepContext, found: Any) -> PollAgain | None:
+    def _wake(self, context: StepContext, resource: Any) -> PollAgain | None:
         """Take the next step of the wake-up, with the rights of the lease's owner.
 
-        :param found: the resource, as its service shows it now
+        :param resource: the resource, as its service shows it now
         """
 
     @abc.abstractmethod
-    def _end(self, context: EndContext, found: Any) -> PollAgain | None:
+    def _end(self, context: EndContext, resource: Any) -> PollAgain | None:
         """Take the next step of the end; it is retried after each exception.
 
-        :param found: the resource, as its service shows it now
+        :param resource: the resource, as its service shows it now
         """
 
     def _usual_end(self, context: EndContext) -> str:
         """Return the end action in place of one that its service rejects each time."""
         return str(context.options.on_end)
 
-    def _end_as_accepted(self, context: EndContext, found: Any) -> PollAgain | None:
+    def _end_as_accepted(self, context: EndContext, resource: Any) -> PollAgain | None:
         """Take the next step of the end, and record a rejection by its service.
 
         After several rejections the usual end action replaces the requested one: the same request
         would be rejected again, and the resource would hold its capacity without limit.
         """
-        usual, instead = self._usual_end(context), None
-        if usual != context.on_end and context.progress.is_rejected(context.on_end, context.now):
+        usual_action, instead = self._usual_end(context), None
+        if usual_action != context.on_end and context.progress.is_rejected(
+            context.on_end, context.now
+        ):
             instead = (
                 f'{str(self.service).capitalize()} rejects the end action {context.on_end}, so '
-                f'the usual one is done, {usual}: {context.progress.reason}'
+                f'the usual one is done, {usual_action}: {context.progress.reason}'
             )
-            context = context.with_on_end(usual)
+            context = context.with_on_end(usual_action)
         try:
-            wait = self._end(context, found)
+            wait = self._end(context, resource)
         except self.rejections as exc:
             if instead is None:
                 stored = exc.progress or context.progress.dump()
-                kept = Progress.load(stored, step_context.END, context.now)
-                exc.progress = kept.with_rejection(context.on_end, str(exc), context.now).dump()
+                progress = Progress.load(stored, step_context.END, context.now)
+                exc.progress = progress.with_rejection(
+                    context.on_end, str(exc), context.now
+                ).dump()
             raise
         if wait is None:
             if instead is not None:
@@ -310,22 +317,22 @@ class PrebuiltPlugin(LeaseManaged):
         return None
 
     @abc.abstractmethod
-    def _reserved_since(self, found: Any) -> datetime.datetime | None:
+    def _reserved_since(self, resource: Any) -> datetime.datetime | None:
         """Return when a reserved resource last changed; None if it is not reserved."""
 
     def _lost_reason(
         self,
         reservation: 'Reservation',  # noqa: ARG002
-        found: Any,  # noqa: ARG002
+        resource: Any,  # noqa: ARG002
     ) -> str | None:
         """Return why an existing resource is lost nevertheless; None if it is not."""
         return None
 
     @property
     def _was_deleted(self) -> str:
-        return f'{self.gone} outside of the lease.'
+        return f'{self.gone_reason} outside of the lease.'
 
-    def _params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         on_end = values.get('on_end') or self.conf[self.resource_type].on_end
         stack_id = values.get(STACK_ID_KEY)
         return {'on_end': on_end, **({STACK_ID_KEY: stack_id} if stack_id else {})}
@@ -361,36 +368,36 @@ class PrebuiltPlugin(LeaseManaged):
         """
         context = self._step(lease, reservation)
         try:
-            found = self.calls.get(context.conn, reservation.resource_id)
-            foreign = self._describe_foreign(context.conn, lease, reservation, found)
+            resource = self.calls.get(context.conn, reservation.resource_id)
+            foreign = self._describe_foreign(context.conn, lease, reservation, resource)
             if foreign:
                 raise exceptions.Permanent(foreign)
-            return step(context, found)
+            return step(context, resource)
         except errors.Gone as exc:
-            raise exceptions.Permanent(f'{self.gone}.') from exc
+            raise exceptions.Permanent(f'{self.gone_reason}.') from exc
 
     def _describe_foreign(
         self,
         conn: 'connections.Connection',
         lease: 'Lease',
         reservation: 'Reservation',
-        found: Any,
+        resource: Any,
     ) -> str | None:
         """Return a sentence for users if a resource is not of the project of its lease.
 
         Every step passes here before it changes something. The rights do not limit it: those of
         the service, and of an owner who is an administrator, reach all projects.
 
-        :raises climate_core.cloud.errors.Refused: its service does not show the project to these
+        :raises climate_core.cloud.errors.Forbidden: its service does not show the project to these
             rights, which may reach other projects
         """
-        project_id = self.calls.read_project(found)
+        project_id = self.calls.read_project(resource)
         as_service = conn is self.cloud.service()
         if project_id == lease.project_id or (project_id is None and not as_service):
             return None
         named = f'The {self.title.lower()} {reservation.resource_id}'
         if project_id is None:
-            raise errors.Refused(f'{named} does not show its project to the service.')
+            raise errors.Forbidden(f'{named} does not show its project to the service.')
         LOG.error(
             '%s belongs to another project (%s) than its lease %s (%s), which leaves it as it is',
             named,
@@ -436,7 +443,7 @@ class PrebuiltPlugin(LeaseManaged):
 
         :raises climate_core.exceptions.Transient: it holds capacity as long as it exists, so each
             failure is retried
-        :raises climate_core.cloud.errors.Refused: the service cannot tell that it is gone
+        :raises climate_core.cloud.errors.Forbidden: the service cannot tell that it is gone
         """
         conn, now = step_context.connect_at_end(self.cloud, lease), self.now()
         options = self.conf[self.resource_type]
@@ -517,7 +524,7 @@ class PrebuiltPlugin(LeaseManaged):
             self.calls.delete(self.cloud.service(), resource_id)
 
 
-class SpecifiedPlugin(PrebuiltPlugin, Specified):
+class CreatedForLeasePlugin(OwnServicePlugin, Specified):
     """Reserve resources of one type, also such that are created for their lease."""
 
     @property

@@ -34,7 +34,7 @@ _TAKEN: Final = (
 _FULL: Final = 'The quota of the project for {} in Neutron is full: {}'
 
 
-class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
+class NeutronResourcePlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
     """Reserve what the calendar allocates and Neutron creates at the start of a lease.
 
     A subclass defines the names of its resources in Neutron, and deletes one with ``discard``.
@@ -47,11 +47,11 @@ class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
     neutron_noun: ClassVar[str]
     neutron_plural: ClassVar[str]
 
-    def list_made(self) -> Iterable[ProvisionedResource]:
+    def list_created(self) -> Iterable[ProvisionedResource]:
         for each in neutron.list_tagged(self.cloud.service(), self.neutron_noun):
-            made = cloud.reservation_of(each)
-            if made is not None:
-                yield ProvisionedResource(each['id'], *made)
+            origin = cloud.reservation_of(each)
+            if origin is not None:
+                yield ProvisionedResource(each['id'], *origin)
 
     def unleased_since(self, resource_id: str) -> datetime.datetime | None:
         return neutron.read_changed_at(self.cloud.service(), self.neutron_noun, resource_id)
@@ -70,16 +70,16 @@ class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
         reservation: 'Reservation',
         unit: Any,
         values: Mapping[str, Any],
-        found: Mapping[str, Any] | None,
-        known: Collection[str] = (),
+        resource: Mapping[str, Any] | None,
+        created_ids: Collection[str] = (),
         tags: Collection[str] = (),
     ) -> Mapping[str, Any] | PollAgain:
         """Create it, or take over what an earlier try has created; set its tags.
 
         :param unit: the address or the segment, whose text users know
         :param values: what it is created with besides its project and its mark
-        :param found: what has the address or the segment in Neutron
-        :param known: as of :func:`is_ours`
+        :param resource: what has the address or the segment in Neutron
+        :param created_ids: as of :func:`is_ours`
         :param tags: what it gets besides its tag
         :returns: what exists now; a :class:`PollAgain` for an earlier lease
         :raises climate_core.exceptions.Transient: the quota is full, or something else has it
@@ -87,45 +87,50 @@ class MadeInNeutronPlugin(calendar_plugin.CalendarPlugin, LeaseManaged):
         conn = self.cloud.service()
         mark = {'project_id': lease.project_id, 'description': cloud.mark(reservation.id)}
         try:
-            if found is None:
+            if resource is None:
                 try:
-                    found = neutron.create(conn, self.neutron_noun, {**values, **mark})
+                    resource = neutron.create(conn, self.neutron_noun, {**values, **mark})
                 except neutron.Taken:
                     # Another manager may have been faster with the same lease.
-                    found = self._find(reservation, unit)
-            if found is None or not is_ours(found, lease, reservation, known):
-                return self._wait_for_holder(reservation, unit, found)
-            wanted = {cloud.tag(reservation.id), *tags}
-            if not wanted <= {*found.get('tags', ())}:
-                neutron.set_tags(conn, self.neutron_noun, found['id'], wanted)
+                    resource = self._find(reservation, unit)
+            if resource is None or not is_ours(resource, lease, reservation, created_ids):
+                return self._wait_for_holder(reservation, unit, resource)
+            all_tags = {cloud.tag(reservation.id), *tags}
+            if not all_tags <= {*resource.get('tags', ())}:
+                neutron.set_tags(conn, self.neutron_noun, resource['id'], all_tags)
         except neutron.QuotaFull as exc:
             raise exceptions.Transient(_FULL.format(self.neutron_plural, exc)) from exc
-        return found
+        return resource
 
     def _wait_for_holder(
-        self, reservation: 'Reservation', unit: Any, found: Mapping[str, Any] | None
+        self, reservation: 'Reservation', unit: Any, resource: Mapping[str, Any] | None
     ) -> PollAgain:
         """Return the wait for an earlier lease.
 
         :raises climate_core.exceptions.Transient: something else has it
         """
-        if found is not None and cloud.is_marked(found):
+        if resource is not None and cloud.is_marked(resource):
             return PollAgain(calendar_plugin.POLL_SECONDS, NOT_FREE.format(unit))
-        holder = found or self._find_holder(reservation, unit)
+        holder = resource or self._find_holder(reservation, unit)
         LOG.warning('%s, which is for leases, is in use in Neutron: %s', unit, dict(holder))
         raise exceptions.Transient(_TAKEN.format(unit))
 
 
 def is_ours(
-    found: Mapping[str, Any], lease: 'Lease', reservation: 'Reservation', known: Collection[str]
+    resource: Mapping[str, Any],
+    lease: 'Lease',
+    reservation: 'Reservation',
+    created_ids: Collection[str],
 ) -> bool:
     """Return whether something was created for a reservation, whatever address or segment it has.
 
-    :param known: the ids of what is known to be created
+    :param created_ids: the ids of what is known to be created
     """
-    if found['project_id'] != lease.project_id:
+    if resource['project_id'] != lease.project_id:
         return False
-    return found['id'] in known or cloud.is_marked_for(found, reservation.id, lease.project_id)
+    return resource['id'] in created_ids or cloud.is_marked_for(
+        resource, reservation.id, lease.project_id
+    )
 
 
 def delete_all(delete: Callable[[T], Any], things: Iterable[T]) -> None:
