@@ -27,7 +27,12 @@ from climate_core import (  # noqa: E402
 )
 from climate_core.db import migration  # noqa: E402
 from climate_core.plugins import base  # noqa: E402
-from climate_core.rpc import TOPIC, ManagerClient  # noqa: E402
+
+try:
+    from climate_core.rpc import TOPIC, ManagerClient
+except ImportError:
+    # The previous release has a module for each side of the interface.
+    from climate_core.rpc.client import TOPIC, ManagerClient
 
 _lock = threading.Lock()
 

@@ -170,7 +170,7 @@ class ContractWorld(World):
         # What is in memory is of other rooms; an example chooses the same ones each time.
         self.calendar = Calendar(self.database, random.Random(0))
         self.operations.services.calendar = self.calendar
-        self.executor.allocations.calendar = self.calendar
+        self.executor._calendar = self.calendar
         self.ledger.forget()
         self.made.made.clear()
         self.made.homeless.clear()

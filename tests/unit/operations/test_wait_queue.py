@@ -344,7 +344,7 @@ def test_a_mistake_in_a_plugin_keeps_nobody_else_waiting(
     world.run_until_idle()
     nudged: list[int] = []
     world.database.listen(db_events.DUE, lambda: nudged.append(1))
-    monkeypatch.setattr(hotel.rooms, 'wanted', broken)
+    monkeypatch.setattr(hotel.rooms, 'read_demand', broken)
     hotel.poll()
     assert hotel.status(bad, good) == ['WAITING', 'PENDING']
     assert nudged == [1]
