@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The timeline of a unit: what is allocated of it, what is free, and when. Pure.
+"""The timeline of a unit: its allocations and its free capacity over time. Pure.
 
 All times are numbers (:mod:`climate_common.dates`), and intervals include their start but not
 their end. A timeline never changes: several threads search it.
