@@ -281,7 +281,7 @@ function configure_climate_dashboard {
     cp "$CLIMATE_DIR"/climate_dashboard/local_settings.d/_*.py "$own/local_settings.d/"
 }
 
-# create_climate_accounts - the user has the roles of doc/source/operation/security.rst: climate is
+# create_climate_accounts - the user has the roles of doc/source/admin/security.rst: climate is
 # that of an administrator in Nova, Cinder and Heat alone.
 function create_climate_accounts {
     local role domain=$SERVICE_DOMAIN_NAME

@@ -2,7 +2,7 @@
 """climate-nova-stash: look after the keys of what reserved servers need at their start.
 
 It runs where nova-api runs, with its nova.conf, and reaches the databases of all cells. The steps
-of a rotation are in doc/source/operation/keys.rst.
+of a rotation are in doc/source/admin/keys.rst.
 """
 
 import argparse

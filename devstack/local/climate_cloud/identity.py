@@ -117,7 +117,7 @@ class Identity:
     def _climate(self) -> None:
         """Make Climate's user with the roles of the setting, and take those of the other one.
 
-        It reads the limits of all projects, see ``doc/source/operation/limits.rst``.
+        It reads the limits of all projects, see ``doc/source/admin/limits.rst``.
         """
         wanted, other = (LEAST, ADMIN) if self.settings.policies else (ADMIN, LEAST)
         user = self._user('climate', self.secrets['service'], 'service', wanted)

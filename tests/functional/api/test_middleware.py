@@ -15,7 +15,7 @@ from climate_core.cmd import manage
 from tests.functional.api import world
 
 ROOT = pathlib.Path(__file__).parents[3]
-EXAMPLES = ROOT / 'doc' / 'source' / 'operation' / 'examples'
+EXAMPLES = ROOT / 'doc' / 'source' / 'admin' / 'examples'
 RATE_LIMIT = 'climate_rate_limit:filter_factory requests=2 seconds=3600'
 AUDIT = (
     f'keystonemiddleware.audit:filter_factory audit_map_file={ROOT}/etc/climate/api_audit_map.conf'

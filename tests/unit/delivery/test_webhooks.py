@@ -29,7 +29,7 @@ from tests.support.world import NOON, Time, World
 PATIENCE = 60
 NEVER = '2099-01-01 00:00'
 SECRET = 'correct-horse-battery-staple'
-VERIFY = pathlib.Path(__file__).parents[3] / 'doc/source/notifications/verify.py'
+VERIFY = pathlib.Path(__file__).parents[3] / 'doc/source/reference/verify.py'
 
 
 Make = Callable[..., WebhookSender]
