@@ -75,9 +75,9 @@ def test_terminal(admin: Person, tmp_path: pathlib.Path) -> None:
     with terminal.open():
         terminal.run(right)
         terminal.run(fails)
-        with pytest.raises(AssertionError, match='page:20: another output\n--- expected\n2'):
+        with pytest.raises(AssertionError, match='page:22: another output\n--- expected\n2'):
             terminal.run(wrong)
-        with pytest.raises(AssertionError, match='page:25: exit status 1'):
+        with pytest.raises(AssertionError, match='page:27: exit status 2'):
             terminal.run(broken)
 
 
