@@ -183,7 +183,7 @@ def add_extra(parser: argparse.ArgumentParser) -> None:
         metavar='<key>=<value>',
         action='append',
         default=[],
-        help='Property that reservations can ask for (repeat for several)',
+        help='Property that reservations can require (repeat for several)',
     )
 
 
@@ -195,7 +195,7 @@ def add_extra_to_take(parser: argparse.ArgumentParser, *, required: bool = False
         action='append',
         default=[],
         required=required,
-        help='Extra property to take away (repeat for several)',
+        help='Extra property to remove (repeat for several)',
     )
 
 
