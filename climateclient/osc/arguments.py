@@ -188,7 +188,7 @@ def add_extra(parser: argparse.ArgumentParser) -> None:
 
 
 def add_extra_to_take(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """Add the option of extra properties that are taken away."""
+    """Add the option of extra properties to remove."""
     parser.add_argument(
         '--extra',
         metavar='<key>',

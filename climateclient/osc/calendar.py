@@ -65,7 +65,7 @@ class Calendar(shown.Lister):
         every = parsed_args.all_projects or None
         bars = list(calendar.bars(since=span.since, until=span.until, all_projects=every))
         if not bars:
-            print(f'Nothing is promised in these {parsed_args.days} days.', file=sys.stderr)
+            print(f'Nothing is reserved in these {parsed_args.days} days.', file=sys.stderr)
         if is_table:
             if legend := output.legend(bars, on_terminal):
                 print(legend, file=sys.stderr)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The option ``--network``: networks on segments that the calendar promises."""
+"""The option ``--network``: networks on segments that the calendar allocates."""
 
 import argparse
 from typing import Any, Final

@@ -189,7 +189,7 @@ def new_end(
 def before_end(
     parsed_args: argparse.Namespace, end: datetime.datetime | str
 ) -> datetime.datetime | None:
-    """Read when to notify that the end is near: a time, or so long before the end; None: not said.
+    """Read the time of the notification before the end: a time, or a duration before the end.
 
     :param end: the end of the lease; a text is "now"
     """

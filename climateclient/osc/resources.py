@@ -32,7 +32,7 @@ _NAMED = {
 }
 #: All types of resources that have an option, as people say them.
 NOUNS = {**_NAMED, resource_types.HOST: 'host', resource_types.CAPACITY: 'capacity'}
-_LEAVE = ', because the servers must leave hosts that others are promised'
+_LEAVE = ', because the servers must leave hosts that are allocated to other leases'
 _WHY = {resource_types.HOST: _LEAVE, resource_types.CAPACITY: _LEAVE}
 
 

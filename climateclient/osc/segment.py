@@ -194,7 +194,7 @@ class UnsetSegment(shown.ShowOne):
             details['generation'] = present.generation
         elif not parsed_args.extra:
             raise exceptions.CommandError(
-                'Nothing to take away: give --extra, --project, --domain or --all.'
+                'Nothing to remove: give --extra, --project, --domain or --all.'
             )
         return _show(client.update(present.id, **details))
 
