@@ -23,9 +23,9 @@ class HostDetails(TypedDict, total=False):
     """The values that an operator gives a host; those that are None or missing stay.
 
     ``disabled`` is whether it gets no new allocations, ``disabled_reason`` why. ``extra`` are
-    extra properties by name; in a change a value of None takes one away. ``shared`` and ``empty`` are
-    only for :meth:`Hosts.create`: whether ordinary servers may run there until a lease needs it,
-    and whether its servers are moved to other hosts first. ``kept_on`` is only for
+    extra properties by name; in a change a value of None removes one. ``shared`` and ``empty``
+    are only for :meth:`Hosts.create`: whether ordinary servers may run there until a lease needs
+    it, and whether its servers are moved to other hosts first. ``kept_on`` is only for
     :meth:`Hosts.update`: whether it is never switched off, and switched on if it is off.
     """
 
