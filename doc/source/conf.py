@@ -13,6 +13,7 @@ extensions = [
     'openstackdocstheme',
     'oslo_config.sphinxext',
     'oslo_policy.sphinxext',
+    'api_examples',
     'api_reference',
     'error_codes',
     'events',
