@@ -42,7 +42,9 @@ def load() -> dict[str, Example]:
         path.stem: json.loads(path.read_text(encoding='utf-8'))
         for path in sorted(FOLDER.glob('*.json'))
     }
-    return dict(sorted(read.items(), key=lambda item: (item[1]['status'] >= 400, item[1]['status'])))
+    return dict(
+        sorted(read.items(), key=lambda item: (item[1]['status'] >= 400, item[1]['status']))
+    )
 
 
 def of_call(method: str, path: str) -> list[Example]:
