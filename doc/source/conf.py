@@ -16,6 +16,7 @@ extensions = [
     'oslo_policy.sphinxext',
     'reno.sphinxext',
     'sphinx_design',
+    'api_examples',
     'api_reference',
     'error_codes',
     'events',
