@@ -59,17 +59,17 @@ CAPACITY_KINDS: Final = (
 )
 UNITS: Final = (
     (resource_types.VCPUS, _('VCPUs')),
-    (resource_types.MEMORY_MB, _('Memory (MB)')),
-    (resource_types.DISK_GB, _('Disk (GB)')),
+    (resource_types.MEMORY_MB, _('Memory')),
+    (resource_types.DISK_GB, _('Disk')),
 )
 #: What a project may have, by the names that Keystone has for the limits.
 LIMITS: Final = (
     ('leases', _('Leases')),
     ('reserved_servers', _('Servers')),
     ('reserved_vcpus', _('VCPUs')),
-    ('reserved_memory_mb', _('Memory (MB)')),
+    ('reserved_memory_mb', _('Memory')),
     ('reserved_volumes', _('Volumes')),
-    ('reserved_gigabytes', _('Size of volumes (GB)')),
+    ('reserved_gigabytes', _('Size of volumes')),
     ('reserved_stacks', _('Stacks')),
     ('reserved_hosts', _('Hosts')),
     ('reserved_floatingips', _('Floating IPs')),

@@ -11,7 +11,7 @@ from django import urls
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from climate_dashboard import times, words
+from climate_dashboard import amounts, times, words
 from climate_dashboard.calendar.window import Window, percent
 from climateclient.calendar import Bar, Capacity, HostBars, Step
 
@@ -123,7 +123,8 @@ def capacity_rows(found: Iterable[Capacity], window: Window, may_create: bool = 
         if each.unit != each.kind:
             title = f'{title}: {words.word(words.UNITS, each.unit)}'
         steps = _merged(each.steps, window)
-        rows.append(Row(title, each.pool, [_step(*step, window, may_create) for step in steps]))
+        drawn = [_step(each.unit, *step, window, may_create) for step in steps]
+        rows.append(Row(title, each.pool, drawn))
     return rows
 
 
@@ -215,6 +216,7 @@ def _worst(part: list[Interval]) -> Interval:
 
 
 def _step(
+    unit: str,
     start: datetime.datetime,
     end: datetime.datetime,
     step: Step,
@@ -222,16 +224,17 @@ def _step(
     may_create: bool,
 ) -> DrawnBar:
     left, right = window.place(start), window.place(end)
+    free, total, own = (amounts.show(unit, each) for each in (step.free, step.total, step.own))
     told = _('%(free)s of %(total)s free, %(own)s are yours, from %(start)s to %(end)s') % {
-        'free': step.free,
-        'total': step.total,
-        'own': step.own,
+        'free': free,
+        'total': total,
+        'own': own,
         'start': times.show(start),
         'end': times.show(end),
     }
     is_past = end <= window.now
     is_open = may_create and step.free > 0 and not is_past
-    label = f'{step.free}/{step.total}' if right - left >= _NARROW else ''
+    label = f'{free}/{total}' if right - left >= _NARROW else ''
     return DrawnBar(
         percent(left),
         percent(right - left),
@@ -240,7 +243,7 @@ def _step(
         _create(max(start, window.now), end) if is_open else '',
         f'free-{_fifths(step)}',
         'inside',
-        name=f'{step.free}/{step.total}',
+        name=f'{free}/{total}',
         start=times.show(start),
         end=times.show(end),
     )

@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from django import urls
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext
 from horizon import exceptions, forms
 
 from climate_common import dates, resource_types
-from climate_dashboard import allowed, api, times, words
+from climate_dashboard import allowed, amounts, api, times, words
 from climate_dashboard.leases import create_form, end_forms
 from climate_dashboard.leases.lease_mixin import INDEX, LeaseMixin
 from climateclient.models import DryRun, Limit
@@ -62,11 +63,11 @@ class CreateView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView
             context |= {'window': form.window, **_offered(form.window.start_date)}
         return self.render_to_response(context)
 
-    def _limits(self) -> list[tuple[str, Limit]]:
-        """Return the limits of the project, each with its name in the language of the user."""
+    def _limits(self) -> list[tuple[str, str, str]]:
+        """Return name, used amount and limit of everything that the project has a limit for."""
         try:
             found = api.client(self.request).limits()
-            return [(words.word(words.LIMITS, each.name), each) for each in found]
+            return [_limit(each) for each in found]
         except Exception:  # noqa: BLE001
             exceptions.handle(self.request, ignore=True)
             return []
@@ -128,6 +129,12 @@ class ShortenView(ExtendView):
 
     def _until(self) -> None:
         """Show nothing: an earlier end conflicts with no lease."""
+
+
+def _limit(limit: Limit) -> tuple[str, str, str]:
+    is_limited = limit.limit is not None and limit.limit >= 0
+    most = amounts.show(limit.name, limit.limit) if is_limited else pgettext('Limit', 'None')
+    return words.word(words.LIMITS, limit.name), amounts.show(limit.name, limit.used), most
 
 
 def _of_outcome(outcome: DryRun) -> dict[str, Any]:

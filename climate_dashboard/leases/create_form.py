@@ -10,7 +10,7 @@ from horizon import forms, messages
 from openstack_dashboard import policy
 
 from climate_common import dates, lease_fields, limits, resource_types
-from climate_dashboard import api, times, words
+from climate_dashboard import amounts, api, times, words
 from climate_dashboard.leases import asked, choices
 from climateclient import exceptions
 from climateclient.client import SERVICE_TYPE
@@ -109,7 +109,7 @@ class CreateForm(forms.SelfHandlingForm):
     conditions = forms.CharField(
         label=_('Conditions'),
         required=False,
-        help_text=_('What the hosts must be, as vcpus>=16,memory_mb>=65536'),
+        help_text=_('Required properties of the hosts, such as vcpus>=16,memory_mb>=64GiB'),
         widget=forms.TextInput(attrs=_shown_for(_('Conditions'), asked.HOSTS, asked.CAPACITY)),
     )
     pool = forms.CharField(
@@ -180,7 +180,7 @@ class CreateForm(forms.SelfHandlingForm):
             raise forms.ValidationError(str(error)) from None
 
     def clean_conditions(self) -> str:
-        text: str = self.cleaned_data['conditions'].strip()
+        text = amounts.read_conditions(self.cleaned_data['conditions'].strip())
         for part in filter(None, map(str.strip, text.split(','))):
             if limits.parse_condition(part) is None:
                 told = _('"%s" is not <property><operator><value>, as vcpus>=16.') % part

@@ -9,7 +9,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext_lazy as _
 
 from climate_common import resource_types
-from climate_dashboard import words
+from climate_dashboard import amounts, words
 from climateclient.models import Reservation
 
 #: The type of a resource -> the page that shows one.
@@ -49,7 +49,7 @@ def summarize_request(reservation: Reservation) -> str:
         told.append(str(params['amount']))
     for name in ('vcpus', 'memory_mb', 'disk_gb'):
         if params.get(name) is not None:
-            told.append(f'{name}={params[name]}')
+            told.append(f'{words.word(words.UNITS, name)}: {amounts.show(name, params[name])}')
     for name in ('hypervisor_properties', 'resource_properties', 'resources', 'pool'):
         if params.get(name):
             told.append(str(params[name]))

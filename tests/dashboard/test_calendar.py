@@ -176,7 +176,7 @@ class CalendarTest(PageTest):
         units = ('disk_gb', 'host', 'vcpus')
         found = [Capacity('host', 'default', unit, ()) for unit in units]
         rows = drawing.capacity_rows(found, Window.read({}, NOW))
-        assert [row.label for row in rows] == ['Hosts', 'Hosts: Disk (GB)', 'Hosts: VCPUs']
+        assert [row.label for row in rows] == ['Hosts', 'Hosts: Disk', 'Hosts: VCPUs']
 
     def test_rows_are_leases_or_resources_and_can_be_filtered(self) -> None:
         self.calendar.bars.return_value = [

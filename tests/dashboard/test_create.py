@@ -25,12 +25,12 @@ class CreateTest(FormTest):
         found = [Limit('leases', 10, 3), Limit('reserved_memory_mb', -1, 2048), Limit('own', 1, 0)]
         self.client_of_leases.limits.return_value = found
         text = self.text(CREATE)
-        assert '<th scope="row">Memory (MB)</th><td>2048</td><td>None</td>' in text
+        assert '<th scope="row">Memory</th><td>2 GiB</td><td>None</td>' in text
         # One that the dashboard does not know.
         assert '<th scope="row">own</th>' in text
         self.client.cookies['django_language'] = 'de'
         text = self.text(CREATE)
-        assert '<th scope="row">Speicher (MB)</th><td>2048</td><td>Keine</td>' in text
+        assert '<th scope="row">Speicher</th><td>2 GiB</td><td>Keine</td>' in text
         assert '<th scope="row">Leases</th>' in text
 
     def test_form_takes_times_from_its_address(self) -> None:
@@ -54,7 +54,7 @@ class CreateTest(FormTest):
 
     def test_hosts_are_reserved_with_their_conditions(self) -> None:
         self.leases.create.return_value = lease()
-        response = self.send(most='3', conditions='vcpus>=16', pool='gold')
+        response = self.send(most='3', conditions='vcpus>=16,memory_mb>=64GiB', pool='gold')
         assert response.status_code == 302
         made = self.made()
         assert made['reservations'] == [
@@ -62,7 +62,7 @@ class CreateTest(FormTest):
                 'resource_type': 'physical:host',
                 'min': 2,
                 'max': 3,
-                'resources': 'vcpus>=16',
+                'resources': 'vcpus>=16,memory_mb>=65536',
                 'pool': 'gold',
             }
         ]

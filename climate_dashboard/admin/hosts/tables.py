@@ -7,7 +7,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 from horizon import tables
 
-from climate_dashboard import api, words
+from climate_dashboard import amounts, api, words
 from climate_dashboard.leases.actions import telling
 from climateclient.host_models import Host
 
@@ -147,7 +147,9 @@ class HostsTable(tables.DataTable):
     )
     power = tables.Column(lambda host: _power(host), verbose_name=_('Power'))
     vcpus = tables.Column('vcpus', verbose_name=_('VCPUs'))
-    memory_mb = tables.Column('memory_mb', verbose_name=_('Memory (MB)'))
+    memory_mb = tables.Column(
+        lambda host: amounts.show('memory_mb', host.memory_mb), verbose_name=_('Memory')
+    )
     shared = tables.Column(
         lambda host: _('Yes') if host.shared else _('No'), verbose_name=_('Shared')
     )

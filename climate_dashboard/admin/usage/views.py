@@ -16,7 +16,7 @@ from climateclient.models import ProjectUsage
 _HOURS = (
     ('server_hours', _('Servers')),
     ('vcpu_hours', _('VCPUs')),
-    ('volume_gb_hours', _('GB of Volumes')),
+    ('volume_gb_hours', _('GiB of Volumes')),
     ('stack_hours', _('Stacks')),
     ('host_hours', _('Hosts')),
     ('floatingip_hours', _('Floating IPs')),
