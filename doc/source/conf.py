@@ -52,6 +52,8 @@ policy_generator_config_file = [
     (str(root / 'etc/climate/nova-policy-generator.conf'), 'configuration/nova'),
     (str(root / 'etc/climate/cinder-policy-generator.conf'), 'configuration/cinder'),
 ]
+# license_cc.html: the theme names another license.
+templates_path = ['_templates']
 html_theme = 'openstackdocs'
 # Readers of these pages are not counted. Links to the source and to a tracker need
 # openstackdocs_repo_name and openstackdocs_bug_project: doc/source/contributor/index.rst.
