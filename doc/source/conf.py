@@ -18,6 +18,7 @@ extensions = [
     'oslo_policy.sphinxpolicygen',
     'reno.sphinxext',
     'sphinx_design',
+    'api_examples',
     'api_reference',
     'error_codes',
     'events',
