@@ -18,6 +18,11 @@
     var showsAll = form.querySelector('.has-error') !== null;
     var timer = null;
     var running = null;
+    var known = content().toString();
+
+    function content() {
+      return new URLSearchParams(new FormData(form));
+    }
 
     function fields() {
       return Array.from(form.elements).filter(function (field) {
@@ -85,7 +90,7 @@
       outcome.setAttribute('aria-busy', 'true');
       fetch(form.dataset.climateCheck + '?do=' + what, {
         method: 'POST',
-        body: new URLSearchParams(new FormData(form)),
+        body: content(),
         headers: {'X-Requested-With': 'XMLHttpRequest'},
         signal: own.signal
       }).then(function (response) {
@@ -114,8 +119,13 @@
       field.value = field.type === 'text' ? time : time.replace(' ', 'T');
     }
 
-    // Horizon's selects report changes by jQuery only.
+    // Horizon's selects report changes by jQuery only; its scripts also report some that are none.
     window.jQuery(form).on('input change', function (event) {
+      var now = content().toString();
+      if (now === known) {
+        return;
+      }
+      known = now;
       touched.add(event.target.name);
       stop();
       timer = setTimeout(ask, PAUSE, 'check');
