@@ -103,7 +103,7 @@ class ExtendView(allowed.AllowedMixin, LeaseMixin, times.LocalTimeMixin, forms.M
         return context
 
     def _until(self) -> datetime.datetime | None:
-        """Return until when nothing that the lease has is promised to others, if that is known."""
+        """Return when the units of the lease are allocated to another lease, if that is known."""
         kinds = {each.resource_type for each in self.lease.reservations}
         end = self.lease.end_date
         if end is None or not kinds & _OF_CALENDAR:
