@@ -114,7 +114,9 @@ class Capture:
 
     def __init__(self, folder: pathlib.Path, member: Person, admin: Person) -> None:
         self.folder, self.member, self.admin = folder, member, admin
-        self.started = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+        # Sentences show the seconds of a time only if there are some.
+        now = datetime.datetime.now(datetime.UTC)
+        self.started = now.replace(second=0, microsecond=0, tzinfo=None)
         endpoint = member.client.get_endpoint()
         assert endpoint
         self.endpoint = endpoint.removesuffix('/v1')
@@ -248,9 +250,9 @@ def capture_leases(capture: Capture) -> None:
     }
     times = {'start_date': capture.at(days=40), 'end_date': capture.at(days=40, hours=8)}
     request = {'name': 'training', **times, 'reservations': [hosts]}
-    call('leases.create.dry-run', 'POST', '/v1/leases?dry_run=true', request, 200)
     key = {'Idempotency-Key': str(uuid.uuid4())}
     lease = call('leases.create.hosts', 'POST', '/v1/leases', request, headers=key)['lease']
+    call('leases.create.dry-run', 'POST', '/v1/leases?dry_run=true', request, 200)
     call('error.not_enough', 'POST', '/v1/leases', request, 409)
     server = {
         'name': 'web',
