@@ -17,9 +17,14 @@ OLD = {
     'user/kinds',
     'user/made-servers',
     'user/networks',
+    'user/quickstart',
     'user/servers',
     'user/stacks',
     'user/stacks-reference',
+    'user/tutorials/ci-stack',
+    'user/tutorials/course',
+    'user/tutorials/gpu-host',
+    'user/tutorials/maintenance',
     'user/volumes',
 }
 
