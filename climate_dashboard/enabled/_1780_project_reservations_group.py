@@ -10,6 +10,8 @@ PANEL_GROUP_NAME = _('Reservations')
 PANEL_GROUP_DASHBOARD = 'project'
 
 ADD_INSTALLED_APPS = ['climate_dashboard']
+ADD_ANGULAR_MODULES = ['horizon.climate.launch']
+ADD_JS_FILES = ['climate_dashboard/js/launch.js', 'climate_dashboard/js/calendar.js']
 ADD_SCSS_FILES = ['climate_dashboard/scss/climate.scss']
 ADD_EXCEPTIONS = {
     'not_found': (exceptions.NotFound,),
