@@ -16,56 +16,91 @@ from climate_core.db.engine import error_for_user
 
 LOG = log.getLogger(__name__)
 
-#: Codes of the errors of middleware, by the HTTP status.
-_NAMES = {
-    400: exceptions.BadRequest.code,
-    401: exceptions.Unauthorized.code,
-    403: exceptions.Forbidden.code,
-    404: exceptions.NotFound.code,
-    413: 'request.too_large',
-    429: 'request.too_many',
-    500: exceptions.ClimateError.code,
-    503: exceptions.ServiceUnavailable.code,
-}
-_INTERNAL = 'Unexpected error in the lease service. Its log has the details.'
+
+class InternalError(
+    exceptions.ClimateError,
+    code='internal_error',
+    cure='An operator searches the logs of climate-api and climate-manager for the id of the '
+    'request, and reports the error.',
+):
+    """Unexpected error in the lease service. Its log has the details."""
 
 
-class PathNotFound(exceptions.NotFound):
+class PathNotFound(
+    exceptions.NotFound, code='path.not_found', cure='Use a path of :doc:`/reference/api`.'
+):
     """The path does not exist."""
 
-    code = 'path.not_found'
 
-
-class MethodNotAllowed(exceptions.ClimateError):
+class MethodNotAllowed(
+    exceptions.ClimateError,
+    status=405,
+    code='method.not_allowed',
+    cure='Use a method that the header Allow lists.',
+):
     """The path does not support this method."""
-
-    status = 405
-    code = 'method.not_allowed'
 
     def __init__(self, message: str = '', field: str | None = None, allow: str = '') -> None:
         super().__init__(message, field)
         self.allow = allow
 
 
-class NotAcceptable(exceptions.ClimateError):
+class NotAcceptable(
+    exceptions.ClimateError,
+    status=406,
+    code='version.not_acceptable',
+    cure='Omit the header, or request the version that the message names.',
+):
     """The requested API version is not supported."""
 
-    status = 406
-    code = 'version.not_acceptable'
 
-
-class LengthRequired(exceptions.ClimateError):
+class LengthRequired(
+    exceptions.ClimateError,
+    status=411,
+    code='request.length_required',
+    cure='Send Content-Length, and no Transfer-Encoding.',
+):
     """The body has no Content-Length, and the WSGI server does not support chunked bodies."""
 
-    status = 411
-    code = 'request.length_required'
+
+class TooLarge(
+    exceptions.ClimateError,
+    status=413,
+    code='request.too_large',
+    cure='Send less; ``[oslo_middleware] max_request_body_size`` is the maximum.',
+):
+    """The body of the request is too large."""
 
 
-class UnsupportedMediaType(exceptions.ClimateError):
+class UnsupportedMediaType(
+    exceptions.ClimateError,
+    status=415,
+    code='request.unsupported_media_type',
+    cure='Send JSON, with the header ``Content-Type: application/json``.',
+):
     """The body must be JSON."""
 
-    status = 415
-    code = 'request.unsupported_media_type'
+
+class TooManyRequests(
+    exceptions.ClimateError,
+    status=429,
+    code='request.too_many',
+    cure='Retry after that time.',
+):
+    """Too many requests. Retry after the number of seconds in Retry-After."""
+
+
+#: The errors of middleware, by the HTTP status.
+_BY_STATUS: dict[int, type[exceptions.ClimateError]] = {
+    400: exceptions.BadRequest,
+    401: exceptions.Unauthorized,
+    403: exceptions.Forbidden,
+    404: exceptions.NotFound,
+    413: TooLarge,
+    429: TooManyRequests,
+    500: InternalError,
+    503: exceptions.ServiceUnavailable,
+}
 
 
 def _error_body(status: int, name: str, message: str, field: str | None = None) -> dict[str, Any]:
@@ -82,16 +117,16 @@ def _error_body(status: int, name: str, message: str, field: str | None = None) 
     return error
 
 
-def codes() -> list[tuple[int, str, str]]:
-    """List the HTTP status, the name and the meaning of every error, in this order."""
-    listed = {(status, _NAMES[status], sentence(status)) for status in (413, 429)}
-    listed.add((500, _NAMES[500], _INTERNAL))
+def codes() -> list[tuple[int, str, str, str]]:
+    """List the HTTP status, the name, the cause and the cure of every error, in this order."""
+    listed = set()
     classes = exceptions.ClimateError.__subclasses__()
     while classes:
         error = classes.pop()
         classes += error.__subclasses__()
         if error.__module__.startswith('climate_core.'):
-            listed.add((error.status, error.code, ' '.join((error.__doc__ or '').split())))
+            cause = ' '.join((error.__doc__ or '').split())
+            listed.add((error.status, error.code, cause, error.cure))
     return sorted(listed)
 
 
@@ -134,7 +169,7 @@ class Faults:
             LOG.exception('Unexpected error in %s %s', request.method, feeds.redact(request.path))
             if known := error_for_user(exc):
                 return respond(known)
-            return _json(500, _error_body(500, _NAMES[500], _INTERNAL))
+            return respond(InternalError())
         return _translated(response)
 
 
@@ -151,8 +186,9 @@ def _translated(response: webob.Response) -> webob.Response:
     if response.status_code < 400 or _is_converted(response):
         return response
     status = response.status_code
+    name = _BY_STATUS[status].code if status in _BY_STATUS else f'http.{status}'
     message = getattr(response, 'detail', None) or sentence(status)
-    converted = _json(status, _error_body(status, _NAMES.get(status, f'http.{status}'), message))
+    converted = _json(status, _error_body(status, name, message))
     for name in ('WWW-Authenticate', 'Retry-After'):
         if name in response.headers:
             converted.headers[name] = response.headers[name]
@@ -165,13 +201,11 @@ def _is_converted(response: webob.Response) -> bool:
 
 def sentence(status: int) -> str:
     """Return the message of a response of middleware that has none."""
-    sentences = {
-        401: exceptions.Unauthorized().message,
-        413: 'The body of the request is too large.',
-        429: 'Too many requests. Retry after the number of seconds in Retry-After.',
-        503: 'The identity service does not answer. Try again.',
-    }
-    return sentences.get(status) or f'{http.HTTPStatus(status).phrase}.'
+    if status == 503:
+        return 'The identity service does not answer. Try again.'
+    if status in (401, 413, 429):
+        return _BY_STATUS[status]().message
+    return f'{http.HTTPStatus(status).phrase}.'
 
 
 def _json(status: int, body: dict[str, Any]) -> webob.Response:

@@ -15,11 +15,11 @@ class Errors(Directive):
     """Write the table here."""
 
     def run(self) -> list[nodes.Node]:
-        lines = ['.. list-table::', '   :header-rows: 1', '   :widths: 10 35 55', '']
-        rows = [('Status', '``error_name``', 'Meaning')]
-        rows += [(str(status), f'``{code}``', said) for status, code, said in errors.codes()]
-        for status, code, said in rows:
-            lines += [f'   * - {status}', f'     - {code}', f'     - {said}']
+        lines = ['.. list-table::', '   :header-rows: 1', '   :widths: 6 26 33 35', '']
+        rows = [('Status', '``error_name``', 'Cause', 'Cure')]
+        rows += [(str(status), f'``{code}``', *text) for status, code, *text in errors.codes()]
+        for first, *others in rows:
+            lines += [f'   * - {first}', *(f'     - {cell}' for cell in others)]
         table = nodes.container()
         self.state.nested_parse(StringList(lines, source='errors'), 0, table)
         return table.children

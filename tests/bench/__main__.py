@@ -7,6 +7,7 @@ import functools
 import os
 import pathlib
 import platform
+import shlex
 import shutil
 import signal
 import sys
@@ -71,6 +72,12 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
         help='where Blazar is installed by the bench (default: %(default)s)',
     )
     parser.add_argument('--keep', action='store_true', help='keep the logs and the databases')
+    parser.add_argument(
+        '--write',
+        type=pathlib.Path,
+        metavar='FILE',
+        help='write the table to this file, in reStructuredText, if nothing is missing in it',
+    )
     return parser.parse_args(argv)
 
 
@@ -178,6 +185,10 @@ def measure(options: argparse.Namespace, directory: pathlib.Path) -> bool:
         print(f'{bench.conditions()}\n\n{report.table(bench.results)}\n\n{report.LEGEND}')
         for note in [*bench.notes, *report.notes(bench.results)]:
             print(f'NOTE: {note}')
+        if options.write and bench.complete:
+            command = shlex.join(['python', '-m', 'tests.bench', *sys.argv[1:]])
+            heading = f'``{command}``, {bench.conditions()}'
+            options.write.write_text(f'{heading}:\n\n{report.table(bench.results)}\n')
         return bench.complete
 
 

@@ -55,7 +55,7 @@ class Scheduling(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition('::')[0]
-        return TOGETHER.get(file, nodeid)
+        return TOGETHER.get(file) or TOGETHER.get(nodeid, nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling:

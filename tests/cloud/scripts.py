@@ -21,13 +21,13 @@ _FORK.set_forkserver_preload(['tests.cloud.scripts_preload'])
 
 
 def run(
-    arguments: Sequence[str], environment: Mapping[str, str]
+    arguments: Sequence[str], environment: Mapping[str, str], cwd: str = '.'
 ) -> subprocess.CompletedProcess[str]:
     """Run a script of this Python environment; its exit status and what it printed."""
     with tempfile.TemporaryDirectory() as directory:
         out, err = (pathlib.Path(directory, name) for name in ('out', 'err'))
         process = _FORK.Process(
-            target=_script, args=(list(arguments), dict(environment), str(out), str(err))
+            target=_script, args=(list(arguments), dict(environment), cwd, str(out), str(err))
         )
         process.start()
         process.join()
@@ -40,12 +40,15 @@ def run(
         )
 
 
-def _script(arguments: list[str], environment: dict[str, str], out: str, err: str) -> None:
+def _script(
+    arguments: list[str], environment: dict[str, str], cwd: str, out: str, err: str
+) -> None:
     """Do what the script does that pip has written for the entry point."""
     for path, stream in ((out, sys.stdout), (err, sys.stderr)):
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(descriptor, stream.fileno())
         os.close(descriptor)
+    os.chdir(cwd)
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [shutil.which(arguments[0]) or arguments[0], *arguments[1:]]

@@ -24,7 +24,6 @@ _ERRORS: Final = {
     400: 'The request is malformed, or cannot be fulfilled.',
     403: 'The policy or a limit does not allow this.',
     404: 'The resource does not exist, or is not visible to the caller.',
-    413: errors.sentence(413),
     **{
         error.status: error().message
         for error in (
@@ -32,6 +31,7 @@ _ERRORS: Final = {
             errors.NotAcceptable,
             exceptions.Conflict,
             errors.LengthRequired,
+            errors.TooLarge,
             errors.UnsupportedMediaType,
             exceptions.ServiceUnavailable,
         )

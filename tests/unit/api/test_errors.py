@@ -90,8 +90,12 @@ def test_response_without_an_error_passes_unchanged() -> None:
 def test_the_table_has_every_error_once() -> None:
     codes = errors.codes()
     assert {(each.status, each.code) for each in OURS} <= {each[:2] for each in codes}
-    assert len({code for _, code, _ in codes}) == len(codes)
-    assert all(said.endswith('.') and ':param' not in said for _, _, said in codes)
+    assert len({code for _, code, _, _ in codes}) == len(codes)
+
+
+@pytest.mark.parametrize('error', errors.codes(), ids=lambda error: error[1])
+def test_each_error_has_a_cause_and_a_cure(error: tuple[int, str, str, str]) -> None:
+    assert all(text.endswith('.') and ':param' not in text for text in error[2:])
 
 
 def test_a_path_that_cannot_be_read() -> None:
