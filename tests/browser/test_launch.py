@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A server that is reserved in Horizon's own form."""
 
+import datetime
+import json
 import re
+import zoneinfo
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, Route, expect
 
-from tests.browser.horizon import INSTANCES, Horizon, Show
+from tests.browser.horizon import INSTANCES, Horizon, Show, address
 from tests.browser.promises import Promises, after
 from tests.cloud.people import Person, wait_for
 
@@ -56,20 +60,60 @@ def fill_in(horizon: Horizon) -> None:
     # Horizon chooses the only network of a project.
 
 
-def test_server_is_reserved(show: Show, servers: Person, promises: Promises) -> None:
-    start = after(hours=2)
-    horizon = show(servers)
-    fill_in(horizon)
+def reserve(horizon: Horizon, start: datetime.datetime) -> Locator:
+    """Fill in the step of the reservation; return its fields."""
     form = go_to(horizon, 'Reserve')
     form.get_by_text('Reserve this instance').click()
     form.get_by_label('Start').fill(f'{start:%Y-%m-%dT%H:%M}')
     form.get_by_label('Duration').fill('90m')
     form.get_by_label('At the end').select_option('Shut off')
-    horizon.keep('dashboard-launch')
+    return form
+
+
+def test_server_is_reserved(show: Show, servers: Person, promises: Promises) -> None:
+    start = after(hours=2)
+    horizon = show(servers)
+    fill_in(horizon)
+    reserve(horizon, start)
+    assert horizon.flaws('.climate-launch') == []
+    horizon.keep('dashboard-launch', 680)
     horizon.button('Launch Instance').last.click()
     # Nova creates the lease while it builds the server.
     wait_for(lambda: states(servers) == ['reserved'], 'RESERVED')
     lease = promises.named(NAME)
     assert lease.start_date == start
     assert (lease.end_date - start).total_seconds() == 90 * 60
-    assert lease.reservations[0].on_end == 'stop'
+    assert lease.reservations[0].params['on_end'] == 'stop'
+
+
+def test_start_is_in_the_zone_of_the_user(show: Show, member: Person) -> None:
+    start, sent = after(hours=2), []
+    horizon = show(member)
+    cookie: Any = {'name': 'django_timezone', 'value': 'Asia/Kathmandu', 'url': address()}
+    horizon.page.context.add_cookies([cookie])
+
+    def answer(route: Route) -> None:
+        sent.append(route.request.post_data_json)
+        route.fulfill(status=201, json={})
+
+    horizon.page.route('**/api/nova/servers/', answer)
+    fill_in(horizon)
+    form = reserve(horizon, start.astimezone(zoneinfo.ZoneInfo('Asia/Kathmandu')))
+    expect(form.get_by_label('Start')).to_have_accessible_name(
+        'Start (Asia/Kathmandu; empty: now)'
+    )
+    with horizon.page.expect_response('**/api/nova/servers/'):
+        horizon.button('Launch Instance').last.click()
+    [request] = sent
+    params = json.loads(request['scheduler_hints']['lease_params'])
+    assert datetime.datetime.fromisoformat(params['start']) == start
+
+
+def test_start_in_the_past_is_rejected_in_the_form(show: Show, member: Person) -> None:
+    horizon = show(member)
+    fill_in(horizon)
+    form = reserve(horizon, after(hours=-2))
+    expect(form.get_by_text('a time that is not in the past')).to_be_visible()
+    expect(horizon.button('Launch Instance').last).to_be_disabled()
+    form.get_by_text('Reserve this instance').click()
+    expect(horizon.button('Launch Instance').last).to_be_enabled()
