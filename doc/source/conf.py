@@ -16,6 +16,7 @@ extensions = [
     'oslo_policy.sphinxext',
     'reno.sphinxext',
     'sphinx_design',
+    'api_examples',
     'api_reference',
     'error_codes',
     'events',
@@ -41,6 +42,8 @@ autoprogram_cliff_ignored = [
 ]
 # Options begin with two hyphens, which stay as they are.
 smartquotes_action = 'qe'
+# license_cc.html: the theme names another license.
+templates_path = ['_templates']
 html_theme = 'openstackdocs'
 # Readers of these pages are not counted. Links to the source and to a tracker need
 # openstackdocs_repo_name and openstackdocs_bug_project: doc/source/contributor/index.rst.
