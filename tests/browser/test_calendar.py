@@ -49,7 +49,7 @@ def test_names_of_bars_are_not_cut_at_the_edge(
 ) -> None:
     promises.make('training for newcomers', after(hours=70), after(hours=90))
     horizon = show(member, CALENDAR)
-    name = horizon.bar('training for newcomers').locator('span')
+    name = horizon.bar('training for newcomers').locator('.climate-name')
     begins, ends = name.bounding_box(), name.locator('xpath=../..').bounding_box()
     assert begins
     assert ends
