@@ -12,8 +12,10 @@ copyright = 'Climate developers'
 extensions = [
     'cliff.sphinxext',
     'openstackdocstheme',
+    'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
     'oslo_policy.sphinxext',
+    'oslo_policy.sphinxpolicygen',
     'reno.sphinxext',
     'sphinx_design',
     'api_examples',
@@ -42,6 +44,15 @@ autoprogram_cliff_ignored = [
 ]
 # Options begin with two hyphens, which stay as they are.
 smartquotes_action = 'qe'
+# Written into doc/source/configuration when the pages are built.
+config_generator_config_file = [
+    (str(root / 'etc/climate/config-generator.conf'), 'configuration/climate')
+]
+policy_generator_config_file = [
+    (str(root / 'etc/climate/policy-generator.conf'), 'configuration/climate'),
+    (str(root / 'etc/climate/nova-policy-generator.conf'), 'configuration/nova'),
+    (str(root / 'etc/climate/cinder-policy-generator.conf'), 'configuration/cinder'),
+]
 # license_cc.html: the theme names another license.
 templates_path = ['_templates']
 html_theme = 'openstackdocs'

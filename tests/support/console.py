@@ -11,8 +11,6 @@ SOURCE = ROOT / 'doc' / 'source'
 #: Pages whose blocks do not follow the rules yet.
 OLD = {
     'README',
-    'install/dashboard',
-    'install/index',
     'user/calendar',
     'user/floatingips',
     'user/hosts',
