@@ -10,7 +10,7 @@ from climate_dashboard import allowed, times, words
 
 
 class LaunchView(allowed.AllowedMixin, times.LocalTimeMixin, HorizonTemplateView):
-    """The fields of the step; the script ``climate.launch.js`` adds the step and sends them as hints."""
+    """The fields of the step, which the script ``climate.launch.js`` adds and sends as hints."""
 
     rule = 'climate:leases:create'
     template_name = 'climate_dashboard/leases/launch.html'
