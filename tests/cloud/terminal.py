@@ -36,9 +36,9 @@ sys.exit(status)
 #: For hidden commands: wait until a command prints a value.
 _FUNCTIONS = """
 wait_until() {
-    local wanted=$1 shown; shift
-    for _ in $(seq 240); do
-        shown=$("$@" 2>&1)
+    local wanted=$1 shown start=$SECONDS; shift
+    while [ $((SECONDS - start)) -lt 240 ]; do
+        shown=$("$@")
         if [ "$shown" = "$wanted" ]; then return; fi
         sleep 0.5
     done
@@ -99,7 +99,8 @@ class Terminal:
             return
         if block.user != self._user:
             self._user = block.user
-            for name, value in self._users[block.user].items():
+            variables = self._users[block.user].items()
+            for name, value in (each for each in variables if each[0] != 'PATH'):
                 self._send(f'export {name}={shlex.quote(value)}\n')
         for command in block.commands:
             fails = block.fails and command is block.commands[-1]
