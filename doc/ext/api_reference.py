@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import api_examples
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
@@ -50,6 +51,8 @@ def _path(path: str) -> Iterator[str]:
         for name, schema in (*bodies, *((f'Answer {k}', v) for k, v in route.also.items())):
             if schema is not None:
                 yield from table(name, 'Field', rows(schema))
+        for example in api_examples.of_call(method, path):
+            yield from api_examples.show(example)
 
 
 def _parameters(name: str, declared: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:

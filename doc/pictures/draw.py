@@ -11,21 +11,21 @@ PLACE = pathlib.Path(__file__).resolve().parents[1] / 'source' / 'pictures'
 
 
 def server() -> Picture:
-    """Draw the way of a server: a row for each service, the time from left to right."""
-    picture = Picture('The way of a reserved server', 900, 400)
-    for y, name in ((30, 'you'), (130, 'Nova'), (270, 'Climate')):
+    """Draw a reserved server: a row for each service, the time from left to right."""
+    picture = Picture('A reserved server, from its request to its end', 900, 400)
+    for y, name in ((30, 'user'), (130, 'Nova'), (270, 'Climate')):
         picture.box(10, y, 80, 60, name, 'ours' if name == 'Climate' else 'plain')
     for x, when in ((300, 'now'), (520, 'the start'), (760, 'the end')):
         picture.line((x, 26), (x, 350))
         picture.words(x, 16, when, bold=0)
 
     picture.box(110, 30, 190, 60, 'server create\n--hint reserved=True', 'plain')
-    picture.words(412, 64, 'you may change, start\nor end the lease', small=True)
+    picture.words(412, 64, 'the user may change,\nstart or end the lease', small=True)
     picture.arrow((205, 90), (205, 130))
-    picture.box(110, 130, 190, 60, 'scheduled, claimed,\nnetworks built', 'plain')
-    picture.box(310, 130, 200, 60, 'RESERVED\nholds its host', 'asleep')
+    picture.box(110, 130, 190, 60, 'scheduled, claimed,\nports created', 'plain')
+    picture.box(310, 130, 200, 60, 'RESERVED\nclaims its host', 'asleep')
     picture.box(530, 130, 220, 60, 'ACTIVE\nruns', 'awake')
-    picture.box(770, 130, 120, 60, 'deleted\nor as asked', 'over')
+    picture.box(770, 130, 120, 60, 'deleted, or\nanother on_end', 'over')
     picture.arrow((205, 190), (205, 270))
     picture.words(197, 234, 'POST /v1/leases', 'end', small=True)
     picture.box(110, 270, 190, 60, 'lease, reservation,\nevents', 'ours')
@@ -51,18 +51,18 @@ def architecture() -> Picture:
         (460, 'Heat', 'heat_ext'),
     ):
         picture.box(x, 55, 190, 100, name, top=True)
-        picture.box(x + 20, 95, 150, 46, f'{extension}\nour extension', 'ours')
+        picture.box(x + 20, 95, 150, 46, f'{extension}\nextension', 'ours')
     picture.box(670, 55, 190, 100, 'Keystone\ntokens, trusts, limits')
 
     picture.box(20, 240, 380, 190, 'climate-api', 'ground', top=True)
     picture.box(50, 285, 320, 46, 'REST: leases, reservations, usage', 'ours')
     picture.box(50, 345, 320, 46, 'policies, schemas, request ids', 'ours')
     picture.box(500, 240, 380, 190, 'climate-manager (any number)', 'ground', top=True)
-    picture.box(520, 275, 165, 46, 'operations\nwhat users ask', 'ours')
-    picture.box(695, 275, 165, 46, 'sync\nwhat others did', 'ours')
-    picture.box(520, 327, 165, 46, 'engine\nwhat is due', 'ours')
-    picture.box(695, 327, 165, 46, 'delivery\nwhat is told', 'ours')
-    picture.box(520, 379, 340, 40, 'plugins: server, volume, stack', 'ours')
+    picture.box(520, 275, 165, 46, 'operations\nrequests of users', 'ours')
+    picture.box(695, 275, 165, 46, 'repair\nlost resources', 'ours')
+    picture.box(520, 327, 165, 46, 'engine\ndue events', 'ours')
+    picture.box(695, 327, 165, 46, 'delivery\nnotifications', 'ours')
+    picture.box(520, 379, 340, 40, 'plugins: server, volume, stack, packages', 'ours')
 
     picture.arrow((135, 155), (135, 240))
     picture.arrow((345, 155), (345, 240))
@@ -88,11 +88,11 @@ def event() -> Picture:
     """Draw one event, from the claim to the finish."""
     picture = Picture('One event, from the claim to the finish', 900, 560)
     steps = (
-        ('the loop sleeps', 'until the next event is due: one indexed query', 'plain'),
+        ('scheduler', 'waits until the next event is due: one indexed query', 'plain'),
         ('claim', 'UPDATE ... WHERE generation = ?  (one manager wins)', 'ours'),
-        ('do it', 'each reservation: look at the resource, do what is missing', 'ours'),
+        ('run', 'each reservation: read the resource, do what is missing', 'ours'),
         ('finish', 'one transaction, only with the claim: lease, event, outbox', 'ours'),
-        ('tell', 'message bus and webhooks, out of the outbox', 'ours'),
+        ('notify', 'message bus and webhooks, from the outbox', 'ours'),
     )
     for number, (name, what, colour) in enumerate(steps):
         y = 20 + number * 108
@@ -100,26 +100,26 @@ def event() -> Picture:
         if number:
             picture.arrow((255, y - 38), (255, y))
     picture.arrow((560, 55), (480, 55))
-    picture.words(570, 52, 'RPC wakes it early', 'start', small=True)
-    picture.words(570, 68, 'when a user made something due', 'start', small=True)
+    picture.words(570, 52, 'RPC starts it earlier', 'start', small=True)
+    picture.words(570, 68, 'when a request makes an event due', 'start', small=True)
     picture.box(570, 108, 300, 110, 'the claim is lost', 'asleep', top=True)
     picture.words(
-        720, 152, 'another manager was faster, or this one\ndied and its claim expired:\n'
-        'the next one looks, and goes on', small=True
+        720, 152, 'another manager won, or this manager\ndied and its claim expired:\n'
+        'another manager continues', small=True
     )  # fmt: skip
     picture.arrow((480, 163), (570, 163))
-    picture.box(570, 236, 300, 110, 'not done yet', 'asleep', top=True)
+    picture.box(570, 236, 300, 110, 'in progress', 'asleep', top=True)
     picture.words(
-        720, 280, 'the resource is still at work, or a service\ncannot be reached: the event '
-        'is due again\nin seconds, with back-off', small=True
+        720, 280, 'the resource is changing, or a service\ndoes not answer: the event is due\n'
+        'again, at growing intervals', small=True
     )  # fmt: skip
     picture.arrow((480, 279), (570, 279))
     picture.arrow((870, 300), (885, 300), (885, 30), (480, 30))
-    picture.box(570, 364, 300, 110, 'cannot be done', 'over', top=True)
+    picture.box(570, 364, 300, 110, 'permanent error', 'over', top=True)
     picture.words(
-        720, 408, 'a permanent error: the reservation and the\n'
-        'lease are in ERROR, with the reason.\n'
-        'An end is tried for ever', small=True
+        720, 408, 'the reservation and the lease are in ERROR,\n'
+        'with the reason.\n'
+        'An end is always retried', small=True
     )  # fmt: skip
     picture.arrow((480, 295), (525, 295), (525, 440), (570, 440))
     picture.arrow((570, 395), (480, 395))
@@ -127,7 +127,7 @@ def event() -> Picture:
 
 
 def stack() -> Picture:
-    """Draw the order in which a stack is held, woken and ended."""
+    """Draw the order in which a stack is reserved, started and ended."""
     picture = Picture('The order of a reserved stack', 900, 470)
     rows = (
         (40, 'before\nthe start', 'asleep'),
@@ -145,15 +145,15 @@ def stack() -> Picture:
 
 
 def _draw_held(picture: Picture) -> None:
-    held = ('networks, ports\nare there', 'volumes\nlease-reserved', 'servers\nRESERVED')
+    held = ('networks, ports\nexist', 'volumes\nlease-reserved', 'servers\nRESERVED')
     for number, words in enumerate(held):
         colour = 'awake' if not number else 'asleep'
         picture.box(120 + number * 195, 40, 175, 80, words, colour)
     picture.box(
-        705, 40, 185, 80, 'attachments and more\ncomplete, but have\ndone nothing yet', 'asleep'
+        705, 40, 185, 80, 'other resources\nCREATE_COMPLETE,\nwithout effect yet', 'asleep'
     )
     picture.words(
-        120, 20, 'stack create: CREATE_COMPLETE, and the lease holds all of it', 'start', bold=0
+        120, 20, 'stack create: CREATE_COMPLETE, and the lease has all resources', 'start', bold=0
     )
 
 
@@ -161,12 +161,12 @@ def _draw_woken(picture: Picture) -> None:
     picture.words(
         120,
         168,
-        'the lease service updates the stack; Heat wakes it in the order of the template',
+        'Climate updates the stack; Heat starts its resources in the order of the template',
         'start',
         bold=0,
     )
     woken = (
-        'volumes\nget their bytes',
+        'volumes\nare created',
         'servers\nboot from them',
         'attachments',
         'deployments,\nwait conditions',
@@ -178,7 +178,7 @@ def _draw_woken(picture: Picture) -> None:
     picture.words(
         120,
         280,
-        'a resource that needs another waits for it; one that fails is tried again',
+        'a resource waits for those that it needs; a failed resource is retried',
         'start',
         small=True,
     )
@@ -190,7 +190,7 @@ def _draw_ended(picture: Picture) -> None:
     )
     ended = (
         'the stack\nHeat deletes in reverse order',
-        'what is left of its\nservers and volumes',
+        'remaining servers\nand volumes',
         'the trust of the owner\nis released',
     )
     for number, words in enumerate(ended):
@@ -200,7 +200,7 @@ def _draw_ended(picture: Picture) -> None:
     picture.words(
         120,
         430,
-        'left: what was retained, abandoned, or a standby member that never ran',
+        'not deleted: retained and abandoned resources, standby members that never ran',
         'start',
         small=True,
     )
@@ -218,28 +218,28 @@ def lane() -> Picture:
     for y, name, what in asking:
         picture.box(10, y, 240, 70, f'{name}\n{what}')
     picture.box(400, 40, 480, 310, 'compute3, in the aggregate of the pools', 'ground', top=True)
-    picture.words(640, 90, 'VCPU, MEMORY_MB, DISK_GB: kept by nova-compute', small=True)
+    picture.words(640, 90, 'VCPU, MEMORY_MB, DISK_GB: reported by nova-compute', small=True)
     lanes = (
         ('lane 0: open for R', 'slots 10, reserved 0; R, its project, its flavor', 'awake'),
         ('lane 1: open for S', 'slots 2, reserved 0; S, its project, its flavor', 'awake'),
-        ('lane 2: closed', 'slots 1, reserved 1; nobody', 'over'),
-        ('lane 3: closed', 'slots 1, reserved 1; nobody', 'over'),
+        ('lane 2: closed', 'slots 1, reserved 1; no reservation', 'over'),
+        ('lane 3: closed', 'slots 1, reserved 1; no reservation', 'over'),
     )
     for number, (name, what, colour) in enumerate(lanes):
         picture.box(430, 105 + number * 60, 420, 50, f'{name}\n{what}', colour)
     picture.arrow((250, 75), (390, 75), dashed=True)
-    picture.words(325, 66, 'not here', small=True)
+    picture.words(325, 66, 'rejected', small=True)
     picture.arrow((250, 195), (340, 195), (340, 130), (430, 130))
-    picture.words(295, 188, 'in', small=True)
+    picture.words(295, 188, 'accepted', small=True)
     picture.arrow((250, 315), (390, 315), dashed=True)
-    picture.words(325, 306, 'no such slot', small=True)
+    picture.words(325, 306, 'rejected', small=True)
 
-    picture.words(10, 392, 'What a lane goes through', 'start', bold=0)
+    picture.words(10, 392, 'States of a lane', 'start', bold=0)
     states = (
         ('closed', 'all slots are\nreserved', 'over'),
         ('prepared', 'it names the\nreservation', 'asleep'),
-        ('open', 'servers come in\nand leave', 'awake'),
-        ('ended', 'nobody comes in,\nservers leave', 'over'),
+        ('open', 'accepts servers', 'awake'),
+        ('ended', 'accepts no server,\nservers leave', 'over'),
     )
     for number, (name, what, colour) in enumerate(states):
         picture.box(10 + number * 230, 410, 180, 80, f'{name}\n{what}', colour)
@@ -248,29 +248,29 @@ def lane() -> Picture:
     for x, when in ((215, 'before'), (445, 'start'), (675, 'end')):
         picture.words(x, 440, when, small=True)
     picture.arrow((790, 490), (790, 520), (100, 520), (100, 490))
-    picture.words(445, 540, 'the host has none of its servers any more', small=True)
+    picture.words(445, 540, 'the host has no server of the lane', small=True)
     return picture
 
 
 def power() -> Picture:
-    """Draw the way of a host that sleeps until a lease needs it."""
-    picture = Picture('A host that sleeps until a lease needs it', 900, 400)
+    """Draw the power states of a host that is powered off until a lease needs it."""
+    picture = Picture('A host that is powered off until a lease needs it', 900, 400)
     for y, name in ((30, 'the host'), (130, 'its service'), (230, 'its machine')):
         picture.box(10, y, 100, 70, name, 'ours' if y == 30 else 'plain')
-    for x, when in ((560, 'it is woken'), (770, 'the lease begins')):
+    for x, when in ((560, 'power on'), (770, 'start of lease')):
         picture.line((x, 26), (x, 340))
         picture.words(x, 16, when, bold=0)
     states = (
         (120, 100, 'awake', 'open', 'on', 'awake'),
-        (230, 140, 'falling_asleep', 'held, disabled', 'shuts down', 'over'),
-        (380, 170, 'asleep', 'held, disabled, down', 'off', 'asleep'),
-        (570, 140, 'waking', 'held, disabled', 'is switched on', 'over'),
+        (230, 140, 'falling_asleep', 'withheld, disabled', 'shuts down', 'over'),
+        (380, 170, 'asleep', 'withheld, down', 'off', 'asleep'),
+        (570, 140, 'waking', 'withheld, disabled', 'is switched on', 'over'),
         (720, 170, 'awake', 'enabled, open', 'on', 'awake'),
     )
     for x, width, name, seen, machine, colour in states:
         for y, text in ((30, name), (130, seen), (230, machine)):
             picture.box(x, y, width, 70, text, colour)
-    picture.words(225, 326, 'nothing within sleep_after', small=True)
+    picture.words(225, 326, 'no lease within sleep_after', small=True)
     picture.words(665, 326, 'as measured, + wake_slack', small=True)
     picture.arrow((120, 356), (890, 356))
     picture.words(500, 378, 'time', small=True)
@@ -278,7 +278,7 @@ def power() -> Picture:
 
 
 def calendar() -> Picture:
-    """Draw what the calendar looks like on a terminal, of a member and of an operator."""
+    """Draw the calendar on a terminal, of a member and of an operator."""
     picture = Picture('The calendar on a terminal', 900, 420)
     _draw_terminal(picture, 10, '$ openstack lease calendar', ('Resource', 'Lease', 'Status'))
     _draw_rows(
@@ -326,7 +326,7 @@ def _draw_rows(
     y: int,
     rows: tuple[tuple[str, str, str, tuple[tuple[int, int], ...]], ...],
 ) -> None:
-    """Draw rows with their bars, each from and until so many pixels."""
+    """Draw rows with their bars, whose start and end are in pixels."""
     for number, (*texts, bars) in enumerate(rows):
         top = y + number * 28
         for x, text in zip(_COLUMNS, texts, strict=True):

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The directive ``climate-error-examples``, and the examples of calls for the API reference.
+
+``doc/api_examples/capture.py`` captures them from the local cloud."""
+
+import http
+import json
+import pathlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+
+FOLDER = pathlib.Path(__file__).resolve().parents[1] / 'api_examples'
+#: What the names of the files of errors start with.
+ERROR = 'error.'
+
+Example = Mapping[str, Any]
+
+
+class ErrorExamples(Directive):
+    """Write the requests that fail here, with their responses."""
+
+    def run(self) -> list[nodes.Node]:
+        lines = [
+            line
+            for name, example in load().items()
+            if name.startswith(ERROR)
+            for line in (f'``{example["response_body"]["error_name"]}``:', '', *show(example))
+        ]
+        parent = nodes.container()
+        self.state.nested_parse(StringList(lines, source='api_examples'), 0, parent)
+        return parent.children
+
+
+def load() -> dict[str, Example]:
+    """Return the examples by their names; those of errors in the order of their statuses."""
+    read = {
+        path.stem: json.loads(path.read_text(encoding='utf-8'))
+        for path in sorted(FOLDER.glob('*.json'))
+    }
+    return dict(
+        sorted(read.items(), key=lambda item: (item[1]['status'] >= 400, item[1]['status']))
+    )
+
+
+def of_call(method: str, path: str) -> list[Example]:
+    """Return the examples of a call that succeeds."""
+    return [
+        example
+        for name, example in load().items()
+        if (example['method'], example['path']) == (method, path) and not name.startswith(ERROR)
+    ]
+
+
+def show(example: Example) -> Iterator[str]:
+    """Write an example as a block of HTTP: the request, and the response."""
+    headers = example['request_headers']
+    if example['token']:
+        headers = {'X-Auth-Token': '$TOKEN', **headers}
+    request = f'{example["method"]} {example["url"]} HTTP/1.1'
+    yield from _message(request, headers, example['request_body'])
+    status = http.HTTPStatus(example['status'])
+    response = f'HTTP/1.1 {status.value} {status.phrase}'
+    yield from _message(response, example['response_headers'], example['response_body'])
+
+
+def _message(first: str, headers: Mapping[str, str], body: Any) -> Iterator[str]:
+    lines = [first, *(f'{name}: {value}' for name, value in headers.items())]
+    if isinstance(body, str):
+        lines += ['Content-Type: text/calendar', '', *body.splitlines()]
+    elif body is not None:
+        shown = json.dumps(body, indent=2, ensure_ascii=False)
+        lines += ['Content-Type: application/json', '', *shown.splitlines()]
+    yield from ('.. code-block:: http', '')
+    yield from (f'   {line}'.rstrip() for line in lines)
+    yield ''
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive (called by Sphinx)."""
+    app.add_directive('climate-error-examples', ErrorExamples)
+    return {'parallel_read_safe': True, 'parallel_write_safe': True}
