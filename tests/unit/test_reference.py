@@ -3,6 +3,7 @@
 
 import importlib
 import pathlib
+import runpy
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 from climate_core.api import routes
 from climate_core.lease import states
 from climate_core.notifications import schemas
+from tests.unit import payloads
 
+VERIFY = pathlib.Path(__file__).parents[2] / 'doc' / 'source' / 'reference' / 'verify.py'
 EXTENSIONS = pathlib.Path(__file__).parents[2] / 'doc' / 'ext'
 
 
@@ -51,6 +54,27 @@ def test_every_notification_and_its_fields(rst: Callable[[str], str]) -> None:
         assert f'``{kind.event_type}``' in text
     for field in ('starts_in', 'reservations[].resource_id', 'resources[].used.hours'):
         assert f'``{field}``' in text
+
+
+def test_every_notification_has_an_example_that_fits_its_schema(
+    extension: Callable[[str], Any],
+) -> None:
+    examples = extension('notification_examples').build()
+    listed = {kind.event_type.replace('<name>', 'half_time') for kind in schemas.list_types()}
+    assert examples.keys() == listed
+    for event_type, payload in examples.items():
+        assert list(payloads.problems(event_type, payload)) == []
+
+
+def test_webhook_of_the_notifications_page_is_verified_as_the_page_shows(
+    extension: Callable[[str], Any],
+) -> None:
+    examples = extension('notification_examples')
+    body, headers = examples.build_webhook_request()
+    verify = runpy.run_path(str(VERIFY))['verify']
+    now = examples.START.timestamp()
+    assert verify(headers, body, examples.SECRET, now)
+    assert not verify(headers, body + b' ', examples.SECRET, now)
 
 
 def test_picture_of_states_has_every_move(extension: Callable[[str], Any]) -> None:
