@@ -168,7 +168,7 @@ function climate_notifier {
 
 # configure_climate_bus - whoever can publish in the vhost of climate-manager can call it as any
 # user, so that DevStack's own user of RabbitMQ has no rights in these vhosts. The rights are those
-# of doc/source/install/index.rst.
+# of doc/source/install/message-bus.rst.
 function configure_climate_bus {
     local section vhost rpc notify own='climate(-cinder|-heat)?' others='nova|openstack|heat'
     [[ "$CLIMATE_OWN_VHOSTS" == True ]] || return 0

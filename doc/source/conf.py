@@ -12,8 +12,10 @@ copyright = 'Climate developers'
 extensions = [
     'cliff.sphinxext',
     'openstackdocstheme',
+    'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',
     'oslo_policy.sphinxext',
+    'oslo_policy.sphinxpolicygen',
     'reno.sphinxext',
     'sphinx_design',
     'api_examples',
@@ -42,11 +44,20 @@ autoprogram_cliff_ignored = [
 ]
 # Options begin with two hyphens, which stay as they are.
 smartquotes_action = 'qe'
+# Written into doc/source/configuration when the pages are built.
+config_generator_config_file = [
+    (str(root / 'etc/climate/config-generator.conf'), 'configuration/climate')
+]
+policy_generator_config_file = [
+    (str(root / 'etc/climate/policy-generator.conf'), 'configuration/climate'),
+    (str(root / 'etc/climate/nova-policy-generator.conf'), 'configuration/nova'),
+    (str(root / 'etc/climate/cinder-policy-generator.conf'), 'configuration/cinder'),
+]
 # license_cc.html: the theme names another license.
 templates_path = ['_templates']
 html_theme = 'openstackdocs'
 # Readers of these pages are not counted. Links to the source and to a tracker need
-# openstackdocs_repo_name and openstackdocs_bug_project: doc/source/contributor/index.rst.
+# openstackdocs_repo_name and openstackdocs_bug_project: doc/source/contributor/site.rst.
 html_theme_options = {'analytics_tracking_code': ''}
 openstackdocs_auto_name = False
 openstackdocs_auto_version = False

@@ -99,8 +99,9 @@ class Terminal:
             return
         if block.user != self._user:
             self._user = block.user
-            variables = self._users[block.user].items()
-            for name, value in (each for each in variables if each[0] != 'PATH'):
+            # PATH has the folder of the script openstack.
+            variables = {k: v for k, v in self._users[block.user].items() if k != 'PATH'}
+            for name, value in variables.items():
                 self._send(f'export {name}={shlex.quote(value)}\n')
         for command in block.commands:
             fails = block.fails and command is block.commands[-1]

@@ -11,15 +11,10 @@ SOURCE = ROOT / 'doc' / 'source'
 #: Pages whose blocks do not follow the rules yet.
 OLD = {
     'README',
-    'install/dashboard',
-    'install/index',
     'user/calendar',
     'user/floatingips',
-    'user/hosts',
     'user/kinds',
-    'user/networks',
     'user/servers',
-    'user/stacks',
     'user/stacks-reference',
     'user/volumes',
 }
