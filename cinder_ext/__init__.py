@@ -23,7 +23,7 @@ cinder-backup::
     driver = messagingv2
 
     [climate]
-    # Or leave it out: then the service "reservation" is looked up in the catalogue with the
+    # Or leave it out: then the service "reservation" is looked up in the catalog with the
     # credentials in [service_user].
     endpoint_override = http://controller:1234/v1
 

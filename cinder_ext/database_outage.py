@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repeat a wake_up that cinder-volume could not write down because its database was away.
 
-Cinder gives up a creation whose write fails, and its process goes on. Nothing would ever change
+Cinder abandons a creation whose write fails, and its process goes on. Nothing would ever change
 the volume again then: it is ``creating``, and its marker says that a cinder-volume has begun.
 """
 

@@ -2,8 +2,8 @@
 """Reach the lease service from cinder-api.
 
 Requests carry the user's token, so that the lease is the user's, and cinder's service token if
-``[service_user] send_service_user_token`` is on: a token that expires meanwhile then stays
-valid, and the lease service believes that a volume which is ``creating`` is being reserved.
+``[service_user] send_service_user_token`` is on: a token that expires during the request then
+stays valid, and the lease service believes that a volume which is ``creating`` is being reserved.
 """
 
 from typing import Any

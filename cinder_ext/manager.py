@@ -204,7 +204,7 @@ class VolumeManager(manager.VolumeManager):
 
         As :meth:`cinder.volume.manager.VolumeManager.delete_volume` without its driver.
 
-        :returns: False if its creation has begun meanwhile
+        :returns: False if its creation has started concurrently
         """
         context = context.elevated()
         try:

@@ -200,7 +200,7 @@ class _Turn(Generic[I, T]):
 
 
 class BatchRunner(abc.ABC, Generic[I, T]):
-    """Run the items of many threads in batches: one thread runs those that wait meanwhile.
+    """Run the items of many threads in batches: one thread runs those that wait concurrently.
 
     :param max_items: maximum number of items of a batch
     """

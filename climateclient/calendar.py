@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read the calendar: what is promised when, and how much is free; ``client.calendar``."""
+"""Read the calendar: the allocations and the free capacity; ``client.calendar``."""
 
 import datetime
 from collections.abc import Iterator, Mapping
@@ -19,11 +19,11 @@ _SHORT = 8
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A time in which something is promised to a lease; ``status`` is that of the lease.
+    """A time in which something is allocated to a lease; ``status`` is that of the lease.
 
     Those of hosts have no kind and no resource. ``resource_names`` are the addresses of floating
-    IPs, or the segment of a network. ``free_until`` is until when what it has whole is promised to
-    no other lease, if that was asked for and somebody is promised it after that.
+    IPs, or the segment of a network. ``free_until`` is when its whole units are allocated to the
+    next lease, if that was requested and there is such a lease.
     """
 
     lease_id: str
@@ -68,7 +68,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class HostBars:
-    """A host and what is promised of it; ``reservable`` is whether it takes new promises."""
+    """A host and its allocations; ``reservable`` is whether it gets new allocations."""
 
     id: str
     hypervisor_hostname: str
@@ -92,8 +92,8 @@ class HostBars:
 class Step:
     """Amounts from a time on, until the next step.
 
-    ``total`` is what there is, ``promised`` is promised to all projects, ``own`` to this one, and
-    ``free`` is left where new promises are made.
+    ``total`` is what there is, ``promised`` is allocated to all projects, ``own`` to this one, and
+    ``free`` is available to new allocations.
     """
 
     time: datetime.datetime | None
@@ -170,12 +170,12 @@ class Calendar:
         until: When | None = None,
         limit: int | None = None,
     ) -> Iterator[HostBars]:
-        """Yield hosts and what is promised of them in a time, page by page; for operators."""
+        """Yield hosts and their allocations in a time, page by page; for operators."""
         values = {'from': since, 'to': until, 'hosts': True, 'capacity': False}
         return read_pages(self._http, _PATH, 'hosts', HostBars.from_dict, values, limit)
 
     def capacity(self, *, since: When | None = None, until: When | None = None) -> list[Capacity]:
-        """Return capacity over time, of what the project may have promises of."""
+        """Return capacity over time, of the units that the project may use."""
         values = to_query({'from': since, 'to': until, 'limit': 1})
         return read(
             self._http.get(_PATH, params=values),

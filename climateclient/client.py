@@ -41,7 +41,7 @@ class Client(adapter.Adapter):
         was made of a configuration file's options does as well.
     :param adapter_kwargs: what a keystoneauth Adapter takes: ``auth``, ``region_name``,
         ``interface``, ``endpoint_override`` (a URL that ends in /v1, used instead of the
-        catalogue), ``global_request_id``, ``connect_retries`` and ``status_code_retries``
+        catalog), ``global_request_id``, ``connect_retries`` and ``status_code_retries``
         (numbers of further tries; a repeated create gives the same lease, a repeated delete
         may find the lease gone)
     """

@@ -40,8 +40,8 @@ class HostPool:
 class Host:
     """A host of a pool: what Nova and Placement say of it, and what the operator adds.
 
-    ``reservable`` is whether it takes new promises. ``vcpus``, ``memory_mb`` and ``local_gb`` are
-    the size of the machine, ``capacity`` is what can be promised of it in shares. ``lanes`` is how
+    ``reservable`` is whether it gets new allocations. ``vcpus``, ``memory_mb`` and ``local_gb``
+    are the size of the machine, ``capacity`` is what shares of it can have. ``lanes`` is how
     many leases have room on it at once. ``shared`` is whether ordinary servers may run there while
     no lease has it. ``state`` and ``status`` are those of its nova-compute. ``power`` is whether
     the host is switched off until a lease needs it: awake, falling_asleep, asleep or waking;
@@ -116,7 +116,7 @@ class HostUsage:
 
 @dataclass(frozen=True, slots=True)
 class HostReservation:
-    """A reservation that a host is promised to, in the time of its lease."""
+    """A reservation that a host is allocated to, in the time of its lease."""
 
     id: str
     lease_id: str
@@ -137,7 +137,7 @@ class HostReservation:
 
 @dataclass(frozen=True, slots=True)
 class HostAllocation:
-    """The reservations that a host is promised to, in the order of their starts."""
+    """The reservations that a host is allocated to, in the order of their starts."""
 
     host_id: str
     reservations: tuple[HostReservation, ...] = ()

@@ -22,10 +22,10 @@ from climateclient.serialization import read, read_pages, to_path, to_query
 class HostDetails(TypedDict, total=False):
     """The values that an operator gives a host; those that are None or missing stay.
 
-    ``disabled`` is whether it takes no new promises, ``disabled_reason`` why. ``extra`` are extra
-    properties by name; in a change a value of None takes one away. ``shared`` and ``empty`` are
-    only for :meth:`Hosts.create`: whether ordinary servers may run there until a lease needs it,
-    and whether its servers are moved to other hosts first. ``kept_on`` is only for
+    ``disabled`` is whether it gets no new allocations, ``disabled_reason`` why. ``extra`` are
+    extra properties by name; in a change a value of None removes one. ``shared`` and ``empty``
+    are only for :meth:`Hosts.create`: whether ordinary servers may run there until a lease needs
+    it, and whether its servers are moved to other hosts first. ``kept_on`` is only for
     :meth:`Hosts.update`: whether it is never switched off, and switched on if it is off.
     """
 
@@ -121,7 +121,7 @@ class Hosts:
     def delete(self, host_id: str) -> None:
         """Remove a host from its pool; ordinary servers may come to it again.
 
-        :raises Conflict: it has servers, or is promised to reservations
+        :raises Conflict: it has servers, or is allocated to reservations
         """
         self._http.delete(_path(host_id))
 
@@ -133,7 +133,7 @@ class Hosts:
         limit: int | None = None,
         marker: str | None = None,
     ) -> Iterator[HostAllocation]:
-        """Yield which reservations each host is promised to.
+        """Yield the allocations of hosts to reservations.
 
         :param lease_id: only reservations of this lease
         :param reservation_id: only this reservation
@@ -145,7 +145,7 @@ class Hosts:
         return read_pages(self._http, url, 'allocations', make, values, limit)
 
     def allocation(self, host_id: str) -> HostAllocation:
-        """Return which reservations a host is promised to.
+        """Return the reservations that a host is allocated to.
 
         :raises NotFound: there is no such host
         """

@@ -26,7 +26,7 @@ class Leases:
     """The calls about leases; each raises what :mod:`climateclient.exceptions` says.
 
     ``generation`` is that of the lease which the new values were made from: the call is refused
-    with Conflict if the lease was changed meanwhile.
+    with Conflict if the lease was changed concurrently.
     """
 
     def __init__(self, http: adapter.Adapter) -> None:
@@ -164,7 +164,7 @@ class Leases:
     def start(self, lease_id: str, *, generation: int | None = None) -> Lease:
         """Start a lease whose ``start_policy`` is manual, at or after its start.
 
-        :returns: the lease as it is now; its resources wake up meanwhile
+        :returns: the lease as it is now; its resources are being started
         :raises Conflict: it starts by itself, or cannot be started yet or any more
         """
         return self._act(lease_id, 'start', generation)
@@ -174,7 +174,7 @@ class Leases:
 
         One that is over stays as it is.
 
-        :returns: the lease as it is now; what it holds is ended meanwhile
+        :returns: the lease as it is now; its reservations are being ended
         :raises Conflict: its generation is another one
         """
         return self._act(lease_id, 'end', generation)

@@ -19,8 +19,8 @@ from climateclient.serialization import read, to_path
 class NetworkSegment:
     """A registered segment; ``reservable`` is whether it takes new allocations.
 
-    ``project_ids`` and ``domain_ids`` say which projects, or projects of which domains, may be
-    promised it: without any of both all may. Only operators read them and the ``generation``, by
+    ``project_ids`` and ``domain_ids`` say which projects, or projects of which domains, may use
+    it: without any of both all may. Only operators read them and the ``generation``, by
     which their changes are counted. ``extra`` holds the properties that the operator gave it.
     """
 
@@ -141,7 +141,7 @@ class Networks(Registered[NetworkSegment]):
     def update(
         self, network_id: str, *, generation: int | None = None, **details: Unpack[SegmentDetails]
     ) -> NetworkSegment:
-        """Change a segment; what is promised of it already stays.
+        """Change a segment; its present allocations remain.
 
         :param generation: that of the segment as it was seen; None: any
         :raises NotFound: there is none

@@ -24,7 +24,7 @@ class LeaseDetails(TypedDict, total=False):
     perhaps ``events``. ``kind`` is "immediate", "scheduled", "retry" or "best_effort";
     ``max_retries`` is how often one of the kind retry is tried again, ``priority`` (0 to 9) has
     it come before others, ``best_effort_timeout`` is in how many seconds hosts must be empty for
-    one of the kind best_effort. Of a ``preemptible`` one others may take what it is promised.
+    one of the kind best_effort. Of a ``preemptible`` one other leases may take the allocations.
     ``id`` is a uuid for the lease. What is None or missing is the service's to choose.
     """
 

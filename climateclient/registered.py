@@ -35,7 +35,7 @@ class Registered(Generic[T]):
         """Take one away from those for leases; nothing changes in Neutron.
 
         :raises NotFound: there is none
-        :raises Conflict: it is promised to reservations
+        :raises Conflict: it is allocated to reservations
         """
         self._http.delete(self.path + to_path(one))
 

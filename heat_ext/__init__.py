@@ -15,7 +15,7 @@ heat.conf alone, for heat-api and heat-engine::
     plugin_dirs = /usr/lib/python3/dist-packages/heat_ext/plugins
 
     [climate]
-    # Without it the service "reservation" is looked up in the catalogue.
+    # Without it the service "reservation" is looked up in the catalog.
     endpoint_override = http://controller:1234/v1
 
     [service_user]

@@ -16,7 +16,7 @@ and nova-conductor it does no harm, and lets versioned notifications carry the s
     notification_format = both
 
     [climate]
-    # Or leave it out: then the service "reservation" is looked up in the catalogue with the
+    # Or leave it out: then the service "reservation" is looked up in the catalog with the
     # credentials in [service_user].
     endpoint_override = http://controller:1234/v1
     # Opens the admin password of a reserved server at its start; nova-api only.

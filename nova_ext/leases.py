@@ -2,8 +2,8 @@
 """Reach the lease service from nova.
 
 Requests carry the user's token, so that the lease is the user's, and nova's service token if
-``[service_user] send_service_user_token`` is on, so that a token that expires meanwhile stays
-valid.
+``[service_user] send_service_user_token`` is on, so that a token that expires during the request
+stays valid.
 """
 
 from typing import Any

@@ -50,7 +50,7 @@ _CLI = [
     cfg.IntOpt(
         'workers',
         min=1,
-        help='Number of managers, each in a process of its own; default: [manager] workers.',
+        help='Number of managers, each in its own process; default: [manager] workers.',
     ),
 ]
 

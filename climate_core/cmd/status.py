@@ -310,13 +310,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _command(conf: cfg.ConfigOpts) -> cfg.SubCommandOpt:
     def add_parsers(subparsers: Any) -> None:
-        for name, commands in (
-            ('upgrade', UpgradeChecks(conf)),
-            ('security', security.SecurityChecks(conf)),
+        for name, commands, text in (
+            ('upgrade', UpgradeChecks(conf), 'check the installation'),
+            ('security', security.SecurityChecks(conf), 'check the recommendations for security'),
         ):
-            parser = subparsers.add_parser(name)
+            parser = subparsers.add_parser(name, help=text)
             parser.add_argument('check', choices=['check'])
             parser.add_argument('--json', action='store_true', help='print the results as JSON')
             parser.set_defaults(action_fn=commands.check)
 
-    return cfg.SubCommandOpt('command', handler=add_parsers)
+    return cfg.SubCommandOpt('command', title='commands', handler=add_parsers)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The panel Calendar: what is promised to a project when, and how much is free."""
+"""The panel Calendar: the reservations of a project, and the free capacity."""

@@ -90,7 +90,7 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
 
 
 class LeasesView(CalendarView):
-    """Show what is promised to the project."""
+    """Show the reservations of the project."""
 
     groups = (('lease', _('Leases')), ('resource', _('Resources')))
     partial = _('Only the first %d reservations of this time were looked through.')
@@ -115,7 +115,7 @@ class LeasesView(CalendarView):
 
 
 class HostsView(CalendarView):
-    """Show operators what is promised of the hosts of the pools."""
+    """Show operators the allocations of the hosts of the pools."""
 
     page_title = _('Calendar of Hosts')
     of_all = True

@@ -69,8 +69,8 @@ class HostOperations:
         :raises climate_core.exceptions.HostExists: it is in a pool already
         :raises climate_core.exceptions.HostChanging: it is being drained, and this request
             differs from that one
-        :raises climate_core.exceptions.HostInUse: it has servers, or one came meanwhile, or they
-            cannot be moved; the host takes ordinary servers as before
+        :raises climate_core.exceptions.HostInUse: it has servers, or a server came
+            concurrently, or they cannot be moved; the host takes ordinary servers as before
         """
         hosts.check_extra(values.get('extra', {}))
         hosts.check_disabled_reason(values.get('disabled_reason'), values.get('available', True))

@@ -17,8 +17,8 @@ that they had: it is in the row of the host, and nova-compute remembers it, too,
 each server on that host until the lane exists again.
 
 The flavor of a reservation is created after the reservation is written, and deleted before
-it has ended. A flavor without a reservation was created by a manager that was cut off for so
-long that the end came first.
+it has ended. A flavor without a reservation was created by a manager that was cut off until
+after the end.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

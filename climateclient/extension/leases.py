@@ -199,8 +199,8 @@ def adapter(
 
     :param session: with the certificates and the timeout of that section
     :param auth: the user's token together with the service's own
-    :param service_auth: the service's own credentials, with whose catalogue the lease service is
-        looked up; None if there are none
+    :param service_auth: the service's own credentials, whose catalog has the endpoint of the lease
+        service; None if there are none
     :raises LeaseUnavailable: the endpoint of the lease service is not known
     """
     return loading.load_adapter_from_conf_options(
@@ -215,9 +215,9 @@ def adapter(
 
 
 def _endpoint(conf: cfg.ConfigOpts, session: Any, auth: Any) -> str:
-    """Return the endpoint: as configured, or from the catalogue of the service user.
+    """Return the endpoint: as configured, or from the catalog of the service user.
 
-    The user's catalogue, as nova and cinder keep it, has only the services that they call
+    The user's catalog, as nova and cinder keep it, has only the services that they call
     themselves (nova/context.py, cinder/context.py).
     """
     section = conf[options.GROUP]

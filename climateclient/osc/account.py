@@ -11,23 +11,23 @@ from climateclient.osc import arguments, options, shown
 
 
 class Usage(shown.Lister):
-    """Show what was reserved and what was used in a period, in hours.
+    """Show the reserved and the used hours of a period.
 
-    Tables have a row for each amount that there is something of; all other formats have one row
-    for each project, or each week and project with --planned, with all amounts.
+    Tables have a row for each amount that is not zero; all other formats have one row for each
+    project, or each week and project with --planned, with all amounts.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--start', metavar='<time>', help=f'Begin of the period: {dates.FORMS}'
+            '--start', metavar='<time>', help=f'Start of the period: {dates.FORMS}'
         )
         parser.add_argument('--end', metavar='<time>', help='End of the period')
         parser.add_argument(
             '--planned',
             action='store_true',
-            help='Week by week, from 4 weeks ago until 8 weeks ahead if nothing else is said, '
-            'with what is still to come of leases that are promised',
+            help='Show each week, by default from 4 weeks ago until 8 weeks ahead, with the '
+            'future usage of granted leases',
         )
         _add_project(parser)
         return parser
@@ -55,7 +55,7 @@ class Usage(shown.Lister):
 
 
 class Limits(shown.Lister):
-    """Show how much the project may reserve, and how much it does (-1: any amount)."""
+    """Show the limits and the usage of reservations of the project (-1: unlimited)."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -68,7 +68,7 @@ class Limits(shown.Lister):
 
 
 class Plugins(shown.Lister):
-    """Show which types of resources can be reserved."""
+    """List the resource types that can be reserved."""
 
     def take_action(self, _parsed_args: argparse.Namespace) -> shown.Rows:
         rows = options.clients(self).climate.plugins()

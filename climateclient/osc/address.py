@@ -19,7 +19,7 @@ _COUNTED: Final = (0, 1)
 
 
 class CreateAddress(shown.Lister):
-    """Set addresses of an external network apart for leases, all of them or none.
+    """Register addresses of an external network for leases, all of them or none.
 
     They must be in a subnet of it, in no allocation pool, not the gateway, and unused.
     """
@@ -29,7 +29,7 @@ class CreateAddress(shown.Lister):
         _add_network(parser, required=True)
         which = parser.add_mutually_exclusive_group(required=True)
         which.add_argument('address', metavar='<address>', nargs='?', help='One IPv4 address')
-        which.add_argument('--range', metavar='<first>-<last>', help='Many of them')
+        which.add_argument('--range', metavar='<first>-<last>', help='Range of addresses')
         ranges.add_each(parser)
         return parser
 
@@ -86,9 +86,9 @@ class ShowAddress(shown.ShowOne):
 
 
 class DeleteAddress(shown.Command):
-    """Take floating IPs away from those for leases; nothing changes in Neutron.
+    """Unregister floating IPs from leases; nothing changes in Neutron.
 
-    A range names many: two addresses, or two ids. Those that are promised stay, and are named.
+    A range is two addresses, or two ids. Allocated floating IPs are not removed, and are named.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -107,7 +107,7 @@ def _add_network(parser: argparse.ArgumentParser, required: bool) -> None:
 def _add_address(
     parser: argparse.ArgumentParser, nargs: str | None = None
 ) -> argparse.ArgumentParser:
-    parser.add_argument('address', metavar='<address>', nargs=nargs, help='The address, or its id')
+    parser.add_argument('address', metavar='<address>', nargs=nargs, help='Address or its id')
     return parser
 
 

@@ -183,19 +183,19 @@ def add_extra(parser: argparse.ArgumentParser) -> None:
         metavar='<key>=<value>',
         action='append',
         default=[],
-        help='Property that reservations can ask for (repeat for several)',
+        help='Property that reservations can require (repeat for several)',
     )
 
 
 def add_extra_to_take(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    """Add the option of extra properties that are taken away."""
+    """Add the option of extra properties to remove."""
     parser.add_argument(
         '--extra',
         metavar='<key>',
         action='append',
         default=[],
         required=required,
-        help='Extra property to take away (repeat for several)',
+        help='Extra property to remove (repeat for several)',
     )
 
 

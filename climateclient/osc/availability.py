@@ -20,8 +20,8 @@ _NOTHING = (
 class Availability(shown.Lister):
     """Show the earliest times for a lease of hosts, capacity, floating IPs or networks.
 
-    Of servers on the hosts that everybody uses they are expected, and not guaranteed. Nothing
-    is held: what is free now may be taken by the next request.
+    Times of servers on the hosts of all projects are expected, and not guaranteed. Nothing is
+    allocated: the next request may reserve the same capacity.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -34,27 +34,27 @@ class Availability(shown.Lister):
             metavar='flavor=<flavor>[,count=<n>]',
             action='append',
             default=[],
-            help='Servers of a flavor on the hosts that everybody uses: when they are expected to '
-            'find room, which nothing guarantees (repeat for several)',
+            help='Servers of a flavor on the hosts of all projects: the times are expected, and '
+            'not guaranteed (repeat for several)',
         )
         parser.add_argument(
             '--for',
             dest='length',
             metavar='<duration>',
             required=True,
-            help=f'How long the lease would last: {dates.DURATION_FORMS}',
+            help=f'Duration of the lease: {dates.DURATION_FORMS}',
         )
         parser.add_argument(
             '--from',
             dest='since',
             metavar='<time>',
-            help=f'When it starts at the earliest (default: now; not in the past): {dates.FORMS}',
+            help=f'Earliest start (default: now; not in the past): {dates.FORMS}',
         )
         parser.add_argument(
             '--to',
             dest='until',
             metavar='<time>',
-            help='When it ends at the latest (default: 30 days later)',
+            help='Latest end (default: 30 days after --from)',
         )
         parser.add_argument(
             '--limit', metavar='<number>', type=int, help='Maximum number of results'

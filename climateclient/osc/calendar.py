@@ -12,11 +12,11 @@ _DAYS: Final = 92
 
 
 class Calendar(shown.Lister):
-    """Show as bars when what is promised to the leases of the project.
+    """Show the reservations of the project as a timeline.
 
-    On a terminal bars are drawn, elsewhere they are plain text, in the local time zone, which is
-    named, with the days at their midnights: all of them in a pipe or file, as many as fit on a
-    terminal. All formats but tables show times as ISO 8601 in UTC.
+    The timeline is in the local time zone, which it names, with a mark at each midnight. A
+    terminal shows the days that fit; a pipe or file gets all of them as plain text. All formats
+    but tables show times as ISO 8601 in UTC.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -26,14 +26,14 @@ class Calendar(shown.Lister):
             metavar='<number>',
             type=_days,
             default=7,
-            help=f'How many days from now on, 1 to {_DAYS} (default: 7)',
+            help=f'Number of days from now on, 1 to {_DAYS} (default: 7)',
         )
         which = parser.add_mutually_exclusive_group()
         which.add_argument(
             '--hosts',
             dest='of_hosts',
             action='store_true',
-            help='Hosts and what is promised of them, instead of leases (administrators)',
+            help='Show the hosts and their allocations instead of leases (administrators)',
         )
         which.add_argument(
             '--all-projects', action='store_true', help="All projects' leases (administrators)"
@@ -65,7 +65,7 @@ class Calendar(shown.Lister):
         every = parsed_args.all_projects or None
         bars = list(calendar.bars(since=span.since, until=span.until, all_projects=every))
         if not bars:
-            print(f'Nothing is promised in these {parsed_args.days} days.', file=sys.stderr)
+            print(f'Nothing is reserved in these {parsed_args.days} days.', file=sys.stderr)
         if is_table:
             if legend := output.legend(bars, on_terminal):
                 print(legend, file=sys.stderr)

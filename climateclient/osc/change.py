@@ -31,12 +31,12 @@ class SetLease(shown.ShowOne):
             metavar='<reservation>',
             action='append',
             default=[],
-            help='Take a resource out of the lease and end it: id of the reservation, or id or '
-            'name of its resource (repeat for several)',
+            help='Remove a reservation from the lease and end it: id of the reservation, or id '
+            'or name of its resource (repeat for several)',
         )
         options.add_events(parser)
         parser.add_argument(
-            '--no-event', action='store_true', help='Remove the events that users gave before'
+            '--no-event', action='store_true', help='Remove the events that users added'
         )
         options.add_priority(parser)
         options.add_terms(parser)
@@ -85,25 +85,25 @@ class SetLease(shown.ShowOne):
 
 
 class UnsetLease(shown.ShowOne):
-    """Take something away from a lease, and show it."""
+    """Remove settings from a lease, and show it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         options.add_lease(parser)
         parser.add_argument(
-            '--webhook', action='store_true', help='Post its notifications nowhere any more'
+            '--webhook', action='store_true', help='Send no more notifications to the webhook'
         )
         parser.add_argument(
             '--event',
             metavar='<name>',
             action='append',
             default=[],
-            help='The events of this type that users gave (repeat for several)',
+            help='Remove the events of this type that users added (repeat for several)',
         )
         parser.add_argument(
             '--tell-before-start',
             action='store_true',
-            help="Its own notifications before the start; the operator's stay",
+            help="Remove the lease's own notifications before the start; the operator's remain",
         )
         for field in _CLEARABLE:
             option = '--' + field.name.replace('_', '-')
@@ -138,20 +138,29 @@ def _add_dates(parser: argparse.ArgumentParser) -> None:
     end = parser.add_mutually_exclusive_group()
     end.add_argument('--end', '--end-date', metavar='<time>', help='New end')
     end.add_argument(
-        '--for', dest='length', metavar='<duration>', help='Let it end so long after its start'
+        '--for',
+        dest='length',
+        metavar='<duration>',
+        help='New duration, from the start of the lease',
     )
     end.add_argument(
         '--extend',
         '--prolong-for',
         metavar='<duration>',
-        help=f'Let it end later: {dates.DURATION_FORMS}',
+        help=f'Move the end later by this duration: {dates.DURATION_FORMS}',
     )
     parser.add_argument(
         '--partial',
         action='store_true',
-        help='Let what can be extended end later, and the rest when the lease would have ended',
+        help='Extend the reservations that can be extended; the others end at the previous end '
+        'of the lease',
     )
-    end.add_argument('--shorten', '--reduce-by', metavar='<duration>', help='Let it end earlier')
+    end.add_argument(
+        '--shorten',
+        '--reduce-by',
+        metavar='<duration>',
+        help='Move the end earlier by this duration',
+    )
 
 
 def _depends_on_lease(parsed_args: argparse.Namespace) -> bool:

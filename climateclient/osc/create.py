@@ -23,15 +23,15 @@ class CreateLease(shown.ShowOne):
             '--start-date',
             metavar='<time>',
             default='now',
-            help=f'When it starts (default: now): {dates.FORMS}',
+            help=f'Start (default: now): {dates.FORMS}',
         )
         end = parser.add_mutually_exclusive_group(required=True)
-        end.add_argument('--end', '--end-date', metavar='<time>', help='When it ends')
+        end.add_argument('--end', '--end-date', metavar='<time>', help='End')
         end.add_argument(
             '--for',
             dest='length',
             metavar='<duration>',
-            help=f'How long it lasts: {dates.DURATION_FORMS}',
+            help=f'Duration: {dates.DURATION_FORMS}',
         )
         options.add_before_end(parser)
         resources.add_resources(parser)
@@ -42,23 +42,23 @@ class CreateLease(shown.ShowOne):
         parser.add_argument(
             '--preemptible',
             action='store_true',
-            help='Other leases may take the hosts or the capacity that this one is promised, or '
-            'the room of its servers; it waits then until there is enough again',
+            help='Let other leases preempt this one: it loses its hosts, its capacity or its '
+            'servers, and is queued until capacity is sufficient again',
         )
         options.add_terms(parser)
         parser.add_argument(
             '--idempotency-key',
             metavar='<key>',
-            help='Known to the service: giving the same command with the same key again makes no '
-            'second lease (times must be absolute)',
+            help='Key of this request: a repeated command with the same key creates no second '
+            'lease (times must be absolute)',
         )
         parser.add_argument(
             '--dry-run',
             action='store_true',
-            help='Only show whether the lease would be created, and if not, why and from when; '
-            'the exit status is 1 then',
+            help='Only show whether the lease would be granted; if not, show why and from when '
+            'it would be, with exit status 1',
         )
-        options.add_wait(parser, 'Wait until the lease is ACTIVE; fail if it cannot become so')
+        options.add_wait(parser, 'Wait until the lease is ACTIVE; fail if it cannot become ACTIVE')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
@@ -110,9 +110,9 @@ def _add_kind(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--kind',
         choices=limits.KINDS,
-        help='What happens if there is not enough: the request fails (immediate, scheduled), '
-        'or the lease waits until there is (retry; for hosts, capacity, floating IPs, '
-        'networks, new servers and new volumes), or shared hosts are drained for it '
+        help='Kind of the lease. If capacity is insufficient, the request is rejected '
+        '(immediate, scheduled), the lease is queued (retry; for hosts, capacity, floating '
+        'IPs, networks, new servers and new volumes), or shared hosts are drained '
         '(best_effort; only for hosts)',
     )
     parser.add_argument(
@@ -125,7 +125,7 @@ def _add_kind(parser: argparse.ArgumentParser) -> None:
         '--max-retries',
         metavar='<number>',
         type=int,
-        help='How often a lease of the kind retry is tried again at most',
+        help='Maximum number of retries of a lease of the kind retry',
     )
 
 

@@ -17,7 +17,9 @@ class ListProperty(shown.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--all', action='store_true', help='Also those that users may not see (administrators)'
+            '--all',
+            action='store_true',
+            help='List also properties that are hidden from users (administrators)',
         )
         return parser
 
@@ -40,8 +42,8 @@ class SetProperty(shown.Command):
         parser = super().get_parser(prog_name)
         parser.add_argument('property', metavar='<property>', help='Name of the property')
         which = parser.add_mutually_exclusive_group(required=True)
-        which.add_argument('--private', action='store_true', help='They may not')
-        which.add_argument('--public', action='store_true', help='They may')
+        which.add_argument('--private', action='store_true', help='Hide the property from users')
+        which.add_argument('--public', action='store_true', help='Show the property to users')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

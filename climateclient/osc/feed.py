@@ -14,14 +14,17 @@ if TYPE_CHECKING:
 
 
 class CreateFeed(shown.ShowOne):
-    """Create a URL by which a calendar reads the leases of the project.
+    """Create a URL by which a calendar program reads the leases of the project.
 
-    It is shown this once, and who has it can read the feed: keep it as a password.
+    The URL is shown only once. Everyone with the URL can read the feed: protect it like a
+    password.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument('name', metavar='<name>', help='What reads it, as phone')
+        parser.add_argument(
+            'name', metavar='<name>', help='Name of the feed, such as the device that reads it'
+        )
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
@@ -38,7 +41,7 @@ class CreateFeed(shown.ShowOne):
 
 
 class ListFeed(shown.Lister):
-    """List the feeds for calendars that you have in the project."""
+    """List your calendar feeds of the project."""
 
     def take_action(self, _parsed_args: argparse.Namespace) -> shown.Rows:
         from climateclient.osc.output import TimeColumn
@@ -50,7 +53,7 @@ class ListFeed(shown.Lister):
 
 
 class DeleteFeed(shown.Command):
-    """Delete feeds. Their URLs show nothing from now on."""
+    """Delete feeds. Their URLs stop working."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The option ``--floating-ips``: floating IPs that the calendar promises."""
+"""The option ``--floating-ips``: floating IPs that the calendar allocates."""
 
 import argparse
 import functools

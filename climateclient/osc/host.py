@@ -12,40 +12,38 @@ from climateclient.osc import arguments, extra_properties, listing, options, poo
 
 
 class CreateHost(shown.ShowOne):
-    """Put a host into a pool, from which leases get hosts; it must have no servers.
-
-    A host that is shared, or that is drained, may have some.
-    """
+    """Add a host to a pool. It must have no servers, unless it is shared or drained."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             'name',
             metavar='<name>',
-            help='Node, as "openstack hypervisor list" shows it, or its nova-compute if that has '
-            'a single one',
+            help='Name of the node in "openstack hypervisor list", or of its nova-compute if '
+            'that has a single node',
         )
         _add_details(parser)
         parser.add_argument(
             '--disable',
             action='store_true',
             default=None,
-            help='Make no promises of this host yet',
+            help='Exclude the host from allocations',
         )
         servers = parser.add_mutually_exclusive_group()
         servers.add_argument(
             '--empty',
             action='store_true',
             default=None,
-            help='Have its servers moved to other hosts; it takes promises when they are gone',
+            help='Drain the host: migrate its servers to other hosts; it gets allocations when '
+            'it has none left',
         )
         servers.add_argument(
             '--shared',
             action='store_true',
             default=None,
-            help='Let ordinary servers run there until a lease needs it; it may have servers. It '
-            'must be in no host aggregate of Nova that is isolated for the pools, or ordinary '
-            'servers find no way to it',
+            help='Share the host: ordinary servers run on it until a lease needs it. A host '
+            'aggregate that Nova isolates for the pools must not contain it, or no ordinary'
+            ' server is scheduled to it',
         )
         return parser
 
@@ -67,8 +65,10 @@ class ListHost(shown.Lister):
         parser.add_argument('--pool', metavar='<pool>', help='Only hosts of this pool')
         parser.add_argument('--service', metavar='<name>', help='Only nodes of this nova-compute')
         state = parser.add_mutually_exclusive_group()
-        state.add_argument('--enabled', action='store_true', help='Only hosts that take promises')
-        state.add_argument('--disabled', action='store_true', help='Only the others')
+        state.add_argument(
+            '--enabled', action='store_true', help='Only hosts that get allocations'
+        )
+        state.add_argument('--disabled', action='store_true', help='Only disabled hosts')
         parser.add_argument('--long', action='store_true', help='Show more columns')
         listing.add_pages(parser, 'host')
         return parser
@@ -89,7 +89,7 @@ class ListHost(shown.Lister):
 
 
 class ShowHost(shown.ShowOne):
-    """Show a host, and the reservations that it is promised to."""
+    """Show a host and the reservations that it is allocated to."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_host(super().get_parser(prog_name))
@@ -99,9 +99,9 @@ class ShowHost(shown.ShowOne):
 
 
 class SetHost(shown.ShowOne):
-    """Change a host, and show it with the reservations that it is promised to.
+    """Change a host, and show it with the reservations that it is allocated to.
 
-    One that is disabled takes no new promises; those that it has stay.
+    A disabled host gets no new allocations; its present ones remain.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -109,21 +109,21 @@ class SetHost(shown.ShowOne):
         _add_details(parser)
         state = parser.add_mutually_exclusive_group()
         state.add_argument(
-            '--disable', action='store_true', help='Make no new promises of this host'
+            '--disable', action='store_true', help='Exclude the host from new allocations'
         )
         state.add_argument(
-            '--enable', action='store_true', help='Make promises of this host again'
+            '--enable', action='store_true', help='Include the host in allocations again'
         )
         power = parser.add_mutually_exclusive_group()
         power.add_argument(
             '--keep-on',
             action='store_true',
-            help='Never switch it off, and switch it on if it is off',
+            help='Keep the host powered on; power it on if it is off',
         )
         power.add_argument(
             '--let-sleep',
             action='store_true',
-            help='Switch it off while no lease needs it, if hosts are switched off at all',
+            help='Power the host off while no lease needs it, if power management is configured',
         )
         return parser
 
@@ -143,7 +143,7 @@ class SetHost(shown.ShowOne):
 
 
 class UnsetHost(shown.ShowOne):
-    """Take extra properties away from a host."""
+    """Remove extra properties from a host."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = _add_host(super().get_parser(prog_name))
@@ -159,7 +159,7 @@ class UnsetHost(shown.ShowOne):
 
 
 class DeleteHost(shown.Command):
-    """Take hosts out of their pools; ordinary servers may come to them again."""
+    """Remove hosts from their pools; ordinary servers can be scheduled to them again."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_host(super().get_parser(prog_name), nargs='+')
@@ -171,7 +171,7 @@ class DeleteHost(shown.Command):
 
 
 class ListAllocation(shown.Lister):
-    """List which reservations hosts are promised to."""
+    """List the allocations of hosts to reservations."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -194,7 +194,7 @@ class ListAllocation(shown.Lister):
 
 
 class ShowAllocation(shown.Lister):
-    """Show which reservations a host is promised to."""
+    """Show the reservations that a host is allocated to."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return _add_host(super().get_parser(prog_name))
@@ -208,12 +208,12 @@ class ShowAllocation(shown.Lister):
 
 
 class Usage(shown.Lister):
-    """Show for how many hours of a period hosts were switched off, and the energy that saved."""
+    """Show the hours of a period in which hosts were powered off, and the saved energy."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--start', metavar='<time>', help=f'Begin of the period: {dates.FORMS}'
+            '--start', metavar='<time>', help=f'Start of the period: {dates.FORMS}'
         )
         parser.add_argument('--end', metavar='<time>', help='End of the period')
         return parser
@@ -229,19 +229,19 @@ class Usage(shown.Lister):
 
 
 class ListProperty(extra_properties.ListProperty):
-    """List the extra properties of hosts, which reservations can ask for."""
+    """List the extra properties of hosts, which reservations can require."""
 
     calls = 'hosts'
 
 
 class SetProperty(extra_properties.SetProperty):
-    """Say whether users may see an extra property of hosts."""
+    """Show or hide an extra property of hosts."""
 
     calls = 'hosts'
 
 
 class ListPool(shown.Lister):
-    """List the pools of hosts, and who may use them."""
+    """List the pools of hosts, and the projects and domains that may use them."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:  # noqa: ARG002
         from climateclient.osc import host_output
@@ -250,7 +250,7 @@ class ListPool(shown.Lister):
 
 
 class ShowPool(shown.ShowOne):
-    """Show a pool of hosts, and who may use it."""
+    """Show a pool of hosts, and the projects and domains that may use it."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return pool_access.add_pool(super().get_parser(prog_name))
@@ -263,11 +263,12 @@ class ShowPool(shown.ShowOne):
 
 
 class SetPool(shown.Command):
-    """Let projects, or all projects of domains, use a pool of hosts, and no others."""
+    """Restrict a pool of hosts to projects, or to all projects of domains."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return pool_access.add_users(
-            pool_access.add_pool(super().get_parser(prog_name)), 'Let it use the pool'
+            pool_access.add_pool(super().get_parser(prog_name)),
+            'Let this project or domain use the pool',
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -282,13 +283,14 @@ class SetPool(shown.Command):
 
 
 class UnsetPool(shown.Command):
-    """Take projects or domains from those that may use a pool of hosts."""
+    """Remove projects or domains from those that may use a pool of hosts."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = pool_access.add_users(
-            pool_access.add_pool(super().get_parser(prog_name)), 'Let it not use the pool'
+            pool_access.add_pool(super().get_parser(prog_name)),
+            'Stop this project or domain from using the pool',
         )
-        parser.add_argument('--all', action='store_true', help='Let everybody use the pool')
+        parser.add_argument('--all', action='store_true', help='Let all projects use the pool')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -304,7 +306,7 @@ class UnsetPool(shown.Command):
 
 
 class DeletePool(shown.Command):
-    """Delete a pool of hosts that has none."""
+    """Delete a pool without hosts."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         return pool_access.add_pool(super().get_parser(prog_name))
@@ -328,10 +330,10 @@ def _add_host(parser: argparse.ArgumentParser, **more: Any) -> argparse.Argument
 
 
 def _add_details(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument('--pool', metavar='<pool>', help='Pool that it is in (default: default)')
+    parser.add_argument('--pool', metavar='<pool>', help='Pool of the host (default: default)')
     arguments.add_extra(parser)
     parser.add_argument(
-        '--reason', metavar='<text>', help='Why no new promises are made; --disable needs it'
+        '--reason', metavar='<text>', help='Reason for --disable, which requires it'
     )
 
 

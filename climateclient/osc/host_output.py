@@ -41,7 +41,7 @@ class LinesColumn(columns.FormattableColumn[Any]):
 
 
 class AllocationsColumn(columns.FormattableColumn[Any]):
-    """The reservations that a host is promised to, one a line."""
+    """The reservations that a host is allocated to, one a line."""
 
     def human_readable(self) -> str:
         return '\n'.join(
@@ -66,7 +66,7 @@ def show(
 ) -> tuple[tuple[str, ...], tuple[Any, ...]]:
     """Return the fields and the values of a host, as cliff's ShowOne takes them.
 
-    :param reservations: which it is promised to; None: that is not known
+    :param reservations: which it is allocated to; None: that is not known
     """
     fields = {each.name: getattr(host, each.name) for each in dataclasses.fields(host)}
     del fields['cpu_info']

@@ -27,11 +27,11 @@ _EXAMPLES: Final = {
     CAPACITY: 'flavor=m1.small,amount=10,affinity=false',
 }
 _FILTERS: Final = (
-    'what the hosts must be: <property><operator><value> as vcpus>=16, trait=<trait>, '
-    'aggregate=<name>, name=<host>, availability_zone=<zone>, pool=<pool>; '
-    'share_with=<project id>; matching=open for new servers of the project that name no '
-    'reservation, which are deleted at the end; '
-    'on_end=migrate, grace=<seconds> for the servers that are there at the end'
+    'requirements for the hosts: <property><operator><value> such as vcpus>=16, '
+    'trait=<trait>, aggregate=<name>, name=<host>, availability_zone=<zone>, pool=<pool>; '
+    'share_with=<project id>; matching=open for new servers of the project without a hint, '
+    'which are deleted at the end; on_end=migrate, grace=<seconds> for the servers on the '
+    'hosts at the end'
 )
 
 
@@ -76,16 +76,16 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar='min=<n>[,max=<n>][,<property><operator><value>...]',
         action='append',
         default=[],
-        help=f'Reserve whole hosts, and {_FILTERS} (repeat for several)',
+        help=f'Reserve whole hosts; also {_FILTERS} (repeat for several)',
     )
     parser.add_argument(
         CAPACITY,
         metavar='flavor=<flavor>,amount=<n>[,affinity=<true or false>...]',
         action='append',
         default=[],
-        help='Reserve room for servers of a flavor, or with vcpus=<n>,memory_mb=<MiB>,'
-        'disk_gb=<GiB> instead of it, all on one host (affinity=true) or each on '
-        f'another one (false), and {_FILTERS} (repeat for several)',
+        help='Reserve capacity for servers of a flavor, or of the size '
+        'vcpus=<n>,memory_mb=<MiB>,disk_gb=<GiB>; affinity=true puts all on one host, '
+        f'affinity=false each on another; also {_FILTERS} (repeat for several)',
     )
 
 

@@ -23,12 +23,12 @@ class ShowLease(shown.ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         options.add_lease(parser)
-        options.add_wait(parser, 'Wait until the lease is ACTIVE; fail if it cannot become so')
+        options.add_wait(parser, 'Wait until the lease is ACTIVE; fail if it cannot become ACTIVE')
         parser.add_argument(
             '--watch',
             action='store_true',
-            help='Follow the lease until it becomes ACTIVE, or is over if it is so, and show it '
-            'then; Ctrl-C, or --timeout, shows it as it is',
+            help='Follow the lease until it is ACTIVE, or an ACTIVE lease until it has ended, '
+            'then show it; Ctrl-C and --timeout show it immediately',
         )
         return parser
 
@@ -48,12 +48,12 @@ class ShowLease(shown.ShowOne):
 
 
 class StartLease(shown.ShowOne):
-    """Start a lease that waits to be started by its user, at or after its start."""
+    """Start a lease with the start policy manual, at or after its start."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         options.add_lease(parser)
-        options.add_wait(parser, 'Wait until the lease is ACTIVE; fail if it cannot become so')
+        options.add_wait(parser, 'Wait until the lease is ACTIVE; fail if it cannot become ACTIVE')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
@@ -100,7 +100,7 @@ class _Several(shown.Command):
 
 
 class EndLease(_Several):
-    """End leases now and free what they hold; a lease that has not started is cancelled."""
+    """End leases now and release their resources; a lease that has not started is cancelled."""
 
     done, waited = 'ended', 'TERMINATED'
 
@@ -116,7 +116,7 @@ class EndLease(_Several):
 
 
 class DeleteLease(_Several):
-    """Delete leases; what they hold is ended first."""
+    """Delete leases; their reservations are ended first."""
 
     done, waited = 'deleted', 'gone'
 

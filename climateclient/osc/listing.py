@@ -77,9 +77,9 @@ class ListLease(shown.Lister):
 
 
 class HistoryLease(shown.Lister):
-    """Show what happened to a lease: who changed what, what was due, and what came of it.
+    """Show the history of a lease: changes with their users, events, and the results of events.
 
-    A deleted lease has its history for a while, too.
+    The history of a deleted lease is stored for a while.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -127,7 +127,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--until', metavar='<time>', help='Only leases that start before this time'
     )
-    parser.add_argument('--deleted', action='store_true', help='Deleted leases')
+    parser.add_argument('--deleted', action='store_true', help='List deleted leases')
 
 
 def _add_projects(parser: argparse.ArgumentParser) -> None:
@@ -150,7 +150,9 @@ def add_pages(parser: argparse.ArgumentParser, what: str) -> None:
         type=_positive,
         help='Maximum number of results (default: all)',
     )
-    parser.add_argument('--marker', metavar='<id>', help=f'Begin after the {what} with this id')
+    parser.add_argument(
+        '--marker', metavar='<id>', help=f'Show the results after the {what} with this id'
+    )
 
 
 def _positive(text: str) -> int:

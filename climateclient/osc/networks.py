@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The option ``--network``: networks on segments that the calendar promises."""
+"""The option ``--network``: networks on segments that the calendar allocates."""
 
 import argparse
 from typing import Any, Final
@@ -29,9 +29,9 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
     OPTION.add(
         parser,
-        'Reserve a network on a segment of its own; also network_type, segment=<number> for a '
-        'certain one, and <property><operator><value> as switch==tor1 for what operators say of '
-        'segments; description, and tag=<tag> as often as there are some (repeat for several)',
+        'Reserve a network on a dedicated segment; also network_type, segment=<number>, '
+        'extra properties of segments as <property><operator><value> such as switch==tor1, '
+        'description, and tag=<tag>, which can be repeated (repeat for several)',
     )
 
 

@@ -28,9 +28,9 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
     OPTION.add(
         parser,
-        'Have servers made for the lease, all or none; also name (default: that of the '
-        'lease), key_name, security_group, availability_zone, description, and user_data, which '
-        'is the name of a file, and server_group; network=none for none (repeat for several)',
+        'Create servers for the lease, all or none; also name (default: that of the lease),'
+        ' key_name, security_group, availability_zone, description, user_data=<file> and '
+        'server_group; network=none for no network (repeat for several)',
     )
 
 

@@ -24,9 +24,9 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     """Add the option."""
     OPTION.add(
         parser,
-        'Have volumes made for the lease, all or none, of this size in GiB; also name (default: '
-        'that of the lease), image, snapshot, source (a volume), availability_zone, description '
-        '(repeat for several)',
+        'Create volumes of this size in GiB for the lease, all or none; also name (default:'
+        ' that of the lease), image, snapshot, source (a volume), availability_zone, '
+        'description (repeat for several)',
     )
 
 

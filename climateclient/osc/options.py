@@ -32,7 +32,7 @@ def add_before_end(parser: argparse.ArgumentParser) -> None:
         '--before-end',
         '--before-end-date',
         metavar='<time or duration>',
-        help='When to notify that the end is near: a time, or so long before the end',
+        help='When to notify before the end: a time, or a duration before the end',
     )
 
 
@@ -43,7 +43,7 @@ def add_priority(parser: argparse.ArgumentParser) -> None:
         metavar='<0-9>',
         type=int,
         choices=range(limits.PRIORITY + 1),
-        help='Of the leases that wait, those with a higher one come first (admin only by default)',
+        help='Priority in the queue: higher values come first (administrators by default)',
     )
 
 
@@ -52,35 +52,38 @@ def add_terms(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--start-policy',
         choices=('auto', 'manual'),
-        help='Whether the lease starts by itself at its start, or the user is notified then and '
+        help='Whether the lease starts automatically at its start, or the user is notified and '
         'starts it with "openstack lease start"',
     )
     parser.add_argument(
         '--tell-before-start',
         metavar='<duration>[,...]',
         action='append',
-        help='Notify so long before the start: 1h,10m (repeat for several)',
+        help='Notify these durations before the start: 1h,10m (repeat for several)',
     )
     parser.add_argument(
-        '--webhook', metavar='<url>', help='Post the notifications of this lease there, signed'
+        '--webhook',
+        metavar='<url>',
+        help='URL to which the signed notifications of this lease are sent',
     )
     secret = parser.add_mutually_exclusive_group()
     secret.add_argument(
         '--webhook-secret-file',
         metavar='<file>',
-        help='Holds the secret that signs them, "-" for the standard input (default: the variable '
-        f'{arguments.SECRET_VARIABLE})',
+        help='File with the secret that signs the notifications, "-" for the standard input '
+        f'(default: the variable {arguments.SECRET_VARIABLE})',
     )
     secret.add_argument(
         '--webhook-secret',
         metavar='<secret>',
-        help='The secret itself; others on this machine may see it',
+        help='Secret that signs the notifications; other users of this machine may see it',
     )
     parser.add_argument(
         '--webhook-event',
         metavar='<pattern>',
         action='append',
-        help='Post only these notifications, like lease.event.* (repeat for several)',
+        help='Send only these notifications to the webhook, such as lease.event.* (repeat for '
+        'several)',
     )
     for field in lease_fields.GENERIC:
         parser.add_argument(
@@ -133,7 +136,7 @@ def add_wait(parser: argparse.ArgumentParser, text: str) -> None:
     """
     parser.add_argument('--wait', action='store_true', help=text)
     parser.add_argument(
-        '--timeout', metavar='<duration>', help='Wait so long at most (default: for ever)'
+        '--timeout', metavar='<duration>', help='Maximum time to wait (default: no limit)'
     )
 
 
@@ -186,7 +189,7 @@ def new_end(
 def before_end(
     parsed_args: argparse.Namespace, end: datetime.datetime | str
 ) -> datetime.datetime | None:
-    """Read when to notify that the end is near: a time, or so long before the end; None: not said.
+    """Read the time of the notification before the end: a time, or a duration before the end.
 
     :param end: the end of the lease; a text is "now"
     """

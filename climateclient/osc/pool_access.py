@@ -80,7 +80,7 @@ def without(present: Any, projects: set[str], domains: set[str], told: tuple[str
 def change(
     cmd: command.Command, name: str, new: Callable[[Any], Users], *, is_new: bool = False
 ) -> None:
-    """Change who may use a pool; changes that others make meanwhile are kept.
+    """Change who may use a pool; concurrent changes are kept.
 
     :param new: takes the pool, and returns who may
     :param is_new: whether it may be one that is not there yet
@@ -105,7 +105,7 @@ def change(
 
 
 def again(try_once: Callable[[], T]) -> T:
-    """Do a change of what was read before, again if others have changed that meanwhile.
+    """Do a change of what was read before, again after a concurrent change.
 
     :param try_once: reads, and raises Conflict if it is not as it was read
     """

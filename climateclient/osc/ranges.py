@@ -22,7 +22,7 @@ def add_each(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--each',
         action='store_true',
-        help='Show each in its own row; a table joins consecutive ones',
+        help='Show each in its own row; by default a table joins consecutive ones',
     )
 
 

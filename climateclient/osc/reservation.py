@@ -47,14 +47,14 @@ class SetReservation(shown.ShowOne):
         parser = super().get_parser(prog_name)
         options.add_lease(parser)
         _add_reservation(parser)
-        resources.add_on_end(parser, 'What happens to the resource when the lease ends')
+        resources.add_on_end(parser, 'End action of the resource')
         parser.add_argument(
             '--property',
             metavar='<key>=<value>[,...]',
             action='append',
             default=[],
-            help='Another property that the type of the resource lets users change, lists with '
-            'commas as required_floatingips=203.0.113.20,203.0.113.21 (repeat for several)',
+            help='Other property of the resource type that users can change; lists have commas, '
+            'such as required_floatingips=203.0.113.20,203.0.113.21 (repeat for several)',
         )
         return parser
 
@@ -76,7 +76,7 @@ class SetReservation(shown.ShowOne):
 
 
 class RemoveReservation(shown.Command):
-    """Take resources out of a lease and end them; the lease goes on."""
+    """Remove reservations from a lease and end them; the lease continues."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

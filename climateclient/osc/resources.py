@@ -32,7 +32,7 @@ _NAMED = {
 }
 #: All types of resources that have an option, as people say them.
 NOUNS = {**_NAMED, resource_types.HOST: 'host', resource_types.CAPACITY: 'capacity'}
-_LEAVE = ', because the servers must leave hosts that others are promised'
+_LEAVE = ', because the servers must leave hosts that are allocated to other leases'
 _WHY = {resource_types.HOST: _LEAVE, resource_types.CAPACITY: _LEAVE}
 
 
@@ -44,32 +44,30 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
         metavar='<server>',
         action='append',
         default=[],
-        help='Reserve a server that waits in the status RESERVED: its name or id (repeat for '
-        'several)',
+        help='Reserve a server in the status RESERVED: its name or id (repeat for several)',
     )
     parser.add_argument(
         '--volume',
         metavar='<volume>',
         action='append',
         default=[],
-        help='Reserve a volume that waits in the status lease-reserved: its name or id (repeat '
-        'for several)',
+        help='Reserve a volume in the status lease-reserved: its name or id (repeat for several)',
     )
     parser.add_argument(
         '--stack',
         metavar='<stack>',
         action='append',
         default=[],
-        help='Reserve a stack of Heat with servers or volumes that are reserved: its name or id '
-        '(repeat for several)',
+        help='Reserve a Heat stack with reserved servers or volumes: its name or id (repeat for '
+        'several)',
     )
     parser.add_argument(
         '--floating-ip',
         metavar='<floating-ip>',
         action='append',
         default=[],
-        help='Reserve a floating IP that you have, which ends with the lease: its address or id '
-        '(repeat for several)',
+        help='Reserve a floating IP of the project, which ends with the lease: its address or id'
+        ' (repeat for several)',
     )
     stack_template.add_options(parser)
     new_servers.add_option(parser)
@@ -82,13 +80,13 @@ def add_resources(parser: argparse.ArgumentParser, or_id: bool = False) -> None:
         metavar='resource_type=<type>,resource_id=<id>[,<key>=<value>...]',
         action='append',
         default=[],
-        help='Reserve a resource of any type; a JSON object is taken too (repeat for several)'
+        help='Reserve a resource of any type; accepts a JSON object, too (repeat for several)'
         + change,
     )
     add_on_end(
         parser,
-        'What happens to what is given here when the lease ends (default: as the service is '
-        'configured)' + ('; if none is given, to those that the lease has' if or_id else ''),
+        'End action of the resources of this command (default: as configured in the service)'
+        + ('; if none is given, to those that the lease has' if or_id else ''),
     )
 
 
@@ -110,8 +108,8 @@ def add_on_end(parser: argparse.ArgumentParser, text: str) -> None:
         ),
         action='append',
         default=[],
-        help=f'{text}. {"; ".join(words)}. A resource takes the last one that it knows (repeat to '
-        'say it for each type)',
+        help=f'{text}. {"; ".join(words)}. The last action that a resource type has applies to it'
+        ' (repeat for several types)',
     )
 
 

@@ -39,13 +39,13 @@ _FIELDS: Final = {
 }
 #: The places of the id and of the number.
 _COUNTED: Final = (0, 3)
-_FOR: Final = 'Let only these have it'
+_FOR: Final = 'Let only these projects and domains use the segment'
 
 
 class CreateSegment(shown.Lister):
-    """Set network segments apart for leases, all of them or none.
+    """Register network segments for leases, all of them or none.
 
-    No network may have one of them, and Neutron must not choose from them.
+    No network may use one of them, and they must be outside the ranges of Neutron.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -55,11 +55,11 @@ class CreateSegment(shown.Lister):
         which.add_argument(
             '--segment', metavar='<segment>', type=int, help='Number of a VLAN, or of a tunnel'
         )
-        which.add_argument('--range', metavar='<first>-<last>', help='Many of them')
+        which.add_argument('--range', metavar='<first>-<last>', help='Range of segments')
         arguments.add_extra(parser)
         pool_access.add_users(parser, _FOR)
         parser.add_argument(
-            '--disable', action='store_true', help='Make no promises of this segment yet'
+            '--disable', action='store_true', help='Exclude the segment from allocations'
         )
         ranges.add_each(parser)
         return parser
@@ -94,7 +94,7 @@ class ListSegment(shown.Lister):
         parser.add_argument(
             '--long',
             action='store_true',
-            help='Show which projects and domains each is for, too (administrators)',
+            help='Show also the projects and domains that may use each segment (administrators)',
         )
         return parser
 
@@ -122,19 +122,21 @@ class ShowSegment(shown.ShowOne):
 class SetSegment(shown.ShowOne):
     """Change a network segment that is registered for leases.
 
-    A disabled segment takes no new allocations; it keeps those that it has.
+    A disabled segment gets no new allocations; its present ones remain.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = _add_segment(super().get_parser(prog_name))
         arguments.add_extra(parser)
-        pool_access.add_users(parser, 'Let this one have it, too, or alone')
+        pool_access.add_users(
+            parser, 'Let this project or domain use the segment; without others, only this one'
+        )
         state = parser.add_mutually_exclusive_group()
         state.add_argument(
-            '--disable', action='store_true', help='Make no new promises of this segment'
+            '--disable', action='store_true', help='Exclude the segment from new allocations'
         )
         state.add_argument(
-            '--enable', action='store_true', help='Make promises of this segment again'
+            '--enable', action='store_true', help='Include the segment in allocations again'
         )
         return parser
 
@@ -164,13 +166,13 @@ class SetSegment(shown.ShowOne):
 
 
 class UnsetSegment(shown.ShowOne):
-    """Take extra properties, projects or domains away from a network segment."""
+    """Remove extra properties, projects or domains from a network segment."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = _add_segment(super().get_parser(prog_name))
         arguments.add_extra_to_take(parser)
-        pool_access.add_users(parser, 'Let this one have it no more')
-        parser.add_argument('--all', action='store_true', help='Let everybody have it')
+        pool_access.add_users(parser, 'Stop this project or domain from using the segment')
+        parser.add_argument('--all', action='store_true', help='Let all projects use the segment')
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> shown.Shown:
@@ -192,16 +194,16 @@ class UnsetSegment(shown.ShowOne):
             details['generation'] = present.generation
         elif not parsed_args.extra:
             raise exceptions.CommandError(
-                'Nothing to take away: give --extra, --project, --domain or --all.'
+                'Nothing to remove: give --extra, --project, --domain or --all.'
             )
         return _show(client.update(present.id, **details))
 
 
 class DeleteSegment(shown.Command):
-    """Take network segments away from those for leases; nothing changes in Neutron.
+    """Unregister network segments from leases; nothing changes in Neutron.
 
-    A range names many: <physical network>:<first>-<last>, <type>:<first>-<last>, or two ids.
-    Those that are promised stay, and are named.
+    A range is <physical network>:<first>-<last>, <type>:<first>-<last>, or two ids. Allocated
+    segments are not removed, and are named.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -212,13 +214,13 @@ class DeleteSegment(shown.Command):
 
 
 class ListProperty(extra_properties.ListProperty):
-    """List the extra properties of network segments, which reservations can ask for."""
+    """List the extra properties of network segments, which reservations can require."""
 
     calls = 'networks'
 
 
 class SetProperty(extra_properties.SetProperty):
-    """Say whether users may see an extra property of network segments."""
+    """Show or hide an extra property of network segments."""
 
     calls = 'networks'
 
@@ -235,7 +237,7 @@ def _add_kind(parser: argparse.ArgumentParser, default: str | None = None) -> No
     parser.add_argument(
         '--physical-network',
         metavar='<name>',
-        help='Physical network of the VLANs, as Neutron calls it',
+        help='Physical network of the VLANs, by its name in Neutron',
     )
 
 

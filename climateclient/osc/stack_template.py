@@ -26,37 +26,39 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--stack-template',
         metavar='<file or URL>',
-        help='Reserve a stack of Heat that is made from this template; it needs --stack-name. '
-        'What it names is read as by "openstack stack create", with python-heatclient',
+        help='Create a Heat stack from this template for the lease; requires --stack-name. Files'
+        ' are read as by "openstack stack create", with python-heatclient',
     )
-    parser.add_argument('--stack-name', metavar='<name>', help='Name of the stack that is made')
+    parser.add_argument('--stack-name', metavar='<name>', help='Name of the created stack')
     parser.add_argument(
         _ENVIRONMENT,
         metavar='<file or URL>',
         action='append',
         default=[],
-        help='Environment of the stack that is made (repeat for several; the last one wins)',
+        help='Environment of the created stack (repeat for several; the last one takes '
+        'precedence)',
     )
     parser.add_argument(
         '--stack-parameter',
         metavar='<key>=<value>',
         action='append',
         default=[],
-        help='Parameter of the stack that is made (repeat for several)',
+        help='Parameter of the created stack (repeat for several)',
     )
     parser.add_argument(
         '--stack-parameter-file',
         metavar='<key>=<file>',
         action='append',
         default=[],
-        help='Parameter that is the content of a file, with a path from the template (repeat for '
-        'several)',
+        help='Parameter with the content of a file, whose path is relative to the template '
+        '(repeat for several)',
     )
     parser.add_argument(
         '--stack-hold',
         choices=HOLD,
-        help='now: the servers and volumes of the stack are reserved now, and woken at the start '
-        '(default). start: the stack is made at the start, and nothing is held before',
+        help='now: the servers and volumes of the stack are reserved now, and started at the '
+        'start (default). start: the stack is created at the start, and nothing is reserved'
+        ' before',
     )
 
 

@@ -20,12 +20,12 @@ class WakeUp(shown.Command):
         parser.add_argument(
             self.noun,
             metavar=f'<{self.noun}>',
-            help=f'{self.noun.capitalize()} to wake up (name or id)',
+            help=f'{self.noun.capitalize()} to start (name or id)',
         )
         parser.add_argument(
             '--all-projects',
             action='store_true',
-            help='Look for the name in all projects (administrators; an id needs no search)',
+            help='Search the name in all projects (administrators; not needed for an id)',
         )
         return parser
 

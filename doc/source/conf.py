@@ -57,7 +57,7 @@ policy_generator_config_file = [
 templates_path = ['_templates']
 html_theme = 'openstackdocs'
 # Readers of these pages are not counted. Links to the source and to a tracker need
-# openstackdocs_repo_name and openstackdocs_bug_project: doc/source/contributor/index.rst.
+# openstackdocs_repo_name and openstackdocs_bug_project: doc/source/contributor/site.rst.
 html_theme_options = {'analytics_tracking_code': ''}
 openstackdocs_auto_name = False
 openstackdocs_auto_version = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the floating IPs that the calendar promises to a lease.
+"""Find the floating IPs that the calendar allocates to a lease.
 
 They are known from the moment at which the lease is granted on, and exist in neutron from its
 start on.
@@ -14,7 +14,7 @@ from heat_ext.lease import reservations
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Promised:
-    """A floating IP that is promised to a lease.
+    """A floating IP that is allocated to a lease.
 
     :param reservation_id: of the reservation that has it; neutron shows it as a tag
     :param is_made: whether the lease service has made it
@@ -27,7 +27,7 @@ class Promised:
 
 
 def list_promised(lease: models.Lease) -> list[Promised]:
-    """Return the floating IPs that are promised to a lease, in the order in which it shows them.
+    """Return the floating IPs that are allocated to a lease, in the order in which it shows them.
 
     A floating IP that its owner had before has the id of one, and no network.
     """
@@ -40,7 +40,7 @@ def list_promised(lease: models.Lease) -> list[Promised]:
 
 
 def choose(lease: models.Lease, address: str | None, index: int) -> Promised | None:
-    """Return one of the floating IPs that are promised to a lease; None if it has no such one.
+    """Return one of the floating IPs that are allocated to a lease; None if it has no such one.
 
     :param address: which one; None: ``index`` says it
     :param index: its place among them, from 0
@@ -52,11 +52,11 @@ def choose(lease: models.Lease, address: str | None, index: int) -> Promised | N
 
 
 def refusal(lease: models.Lease, address: str | None, index: int) -> str:
-    """Return why a lease has no such floating IP, and what would be right."""
+    """Return the error for a floating IP that the lease does not have."""
     listed = ', '.join(each.address for each in list_promised(lease)) or 'none'
     wanted = f'floating_ip_address {address}' if address is not None else f'index {index}'
     return (
-        f'{wanted}: lease {lease.id} is promised no such floating IP by the calendar, it has '
+        f'{wanted}: the calendar has allocated no such floating IP to lease {lease.id}, only '
         f'{listed}. Add one to its reservations, with the type {resource_types.FLOATING_IP} and '
         'a network_id.'
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``OS::Climate::FloatingIP``: a floating IP that the calendar promises to a lease.
+"""``OS::Climate::FloatingIP``: a floating IP that the calendar allocates to a lease.
 
 The lease service makes it in the project of the lease at its start, and deletes it at its end, so
 heat does neither: it associates the floating IP with a port as soon as it exists, and takes the
@@ -41,18 +41,18 @@ class _Association(_Core):
     properties_schema = {
         LEASE: _S(
             _S.STRING,
-            'The lease that is promised the floating IP. Default: the lease of the stack, '
+            'The lease to which the floating IP is allocated. Default: the lease of the stack, '
             f'{reservation_request.STACK_LEASE} of the environment.',
             constraints=[constraints.CustomConstraint('climate.lease')],
         ),
         ADDRESS: _S(
             _S.STRING,
-            'Which one of those that the lease is promised. Default: index says it.',
+            'Address of one of the floating IPs of the lease. Default: the property index.',
             constraints=[constraints.CustomConstraint('ip_addr')],
         ),
         INDEX: _S(
             _S.INTEGER,
-            'Which one of those that the lease is promised, in the order in which it shows them.',
+            'Position of the floating IP in the lease, in the order in which it shows them.',
             default=0,
             constraints=[constraints.Range(min=0)],
         ),
@@ -105,9 +105,9 @@ class _Association(_Core):
         return lease
 
     def find_promised(self, lease: models.Lease) -> addresses.Promised | None:
-        """Return what the lease is promised; None: it is not granted yet, or over.
+        """Return what is allocated to the lease; None: it is not granted yet, or over.
 
-        :raises heat.common.exception.Error: it is promised no such floating IP
+        :raises heat.common.exception.Error: no such floating IP is allocated to it
         """
         wanted = self.properties[self.ADDRESS], self.properties[INDEX]
         found = addresses.choose(lease, *wanted)

@@ -184,7 +184,7 @@ class AutoScalingGroup(abandon_guard.AbandonGuard, view.ActiveMembersView, _Core
     def _replace(self, min_in_service: int, batch_size: int, pause_sec: float) -> None:
         """Update all members to their new definition, the standby members first: they do not run.
 
-        The members that heat adds meanwhile are standby members that are woken up.
+        The members that heat adds concurrently are standby members that are woken up.
         """
         phase = self._read_phase()
         if not self._is_reserved():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""climate-nova-stash: look after the keys of what reserved servers need at their start.
+"""climate-nova-stash: maintain the keys that seal what reserved servers need at their start.
 
 It runs where nova-api runs, with its nova.conf, and reaches the databases of all cells. The steps
 of a rotation are in doc/source/admin/keys.rst.

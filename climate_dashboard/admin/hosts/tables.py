@@ -44,7 +44,7 @@ class DisableHost(tables.LinkAction):
 
 
 class EnableHost(tables.BatchAction):
-    """Have hosts promised to leases again."""
+    """Include hosts in allocations again."""
 
     name = 'enable'
     policy_rules = _UPDATE

@@ -40,7 +40,7 @@ def test_find_of_what_is_not_set_apart_names_it(client, http, name):
         (('create', '--physical-network', 'p', '--range', '100'), '--range 100-199'),
         (('create', '--segment', '1', '--extra', 'switch'), '--extra switch: write <key>=<value>'),
         (('set', '1'), 'Nothing to change'),
-        (('unset', '1'), 'Nothing to take away'),
+        (('unset', '1'), 'Nothing to remove'),
     ],
 )
 def test_command_that_says_nothing_is_refused_with_what_is_right(fail, http, argv, told):

@@ -179,7 +179,7 @@ def test_nothing_promised_is_said(openstack, http):
     http.get(CALENDAR, json={'bars': []})
     status, out, err = openstack('lease', 'calendar', '-f', 'json')
     assert (status, json.loads(out)) == (0, [])
-    assert err == 'Nothing is promised in these 7 days.\n'
+    assert err == 'Nothing is reserved in these 7 days.\n'
 
 
 @pytest.mark.parametrize('days', ['0', '93', 'x'])
