@@ -2,9 +2,11 @@
 """The pages on which a lease is created, extended and shortened."""
 
 import datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
+from urllib import parse
 
-from django import urls
+from django import http, urls
+from django.template import loader
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext
 from horizon import exceptions, forms
@@ -13,7 +15,7 @@ from climate_common import dates, resource_types
 from climate_dashboard import allowed, amounts, api, times, words
 from climate_dashboard.leases import create_form, end_forms
 from climate_dashboard.leases.lease_mixin import INDEX, LeaseMixin
-from climateclient.models import DryRun, Limit
+from climateclient.models import Limit
 
 #: What the calendar promises whole; anything else can be extended whatever others have.
 _OF_CALENDAR: Final = {
@@ -22,6 +24,7 @@ _OF_CALENDAR: Final = {
     resource_types.NETWORK,
 }
 _MINUTE: Final = datetime.timedelta(minutes=1)
+_OUTCOME: Final = 'climate_dashboard/leases/_outcome.html'
 
 
 class CreateView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView):
@@ -45,8 +48,12 @@ class CreateView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView
             # Horizon's script disables buttons when one is pressed, so that their names are not
             # sent: the address says which one it was.
             asked = self.request.GET
-            start = {'start': asked['start_at']} if 'start_at' in asked else {}
-            kwargs |= {'data': {**self.request.POST.dict(), **start}, 'do': asked.get('do', '')}
+            given = self.request.POST.dict()
+            if 'start_at' in asked:
+                given |= {'start': asked['start_at'], 'delay': ''}
+            if 'end_at' in asked:
+                given['end'] = asked['end_at']
+            kwargs |= {'data': given, 'do': asked.get('do', '')}
         return kwargs
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
@@ -56,12 +63,7 @@ class CreateView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView
         }
 
     def form_invalid(self, form: Any) -> Any:
-        context = self.get_context_data() | {'form': form}
-        if form.outcome:
-            context |= _of_outcome(form.outcome)
-        if form.window:
-            context |= {'window': form.window, **_offered(form.window.start_date)}
-        return self.render_to_response(context)
+        return self.render_to_response(self.get_context_data(form=form) | _answer(form))
 
     def _limits(self) -> list[tuple[str, str, str]]:
         """Return name, used amount and limit of everything that the project has a limit for."""
@@ -71,6 +73,32 @@ class CreateView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView
         except Exception:  # noqa: BLE001
             exceptions.handle(self.request, ignore=True)
             return []
+
+
+class CheckView(CreateView):
+    """Answer the script of the form: whether the lease would be granted, and from when.
+
+    One answer takes one request to the lease service.
+    """
+
+    http_method_names: ClassVar = ['post']
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        kwargs = super().get_form_kwargs()
+        # A request for an answer never creates the lease.
+        do = 'earliest' if kwargs['do'] == 'earliest' else 'check'
+        return kwargs | {'do': do, 'lists': False}
+
+    def form_invalid(self, form: Any) -> http.JsonResponse:
+        of_fields = {name: told for name, told in form.errors.items() if name in form.fields}
+        context = _answer(form)
+        if of_fields:
+            labels = [str(form[name].label) for name in of_fields]
+            context |= {'level': 'info', 'incomplete': ', '.join(labels)}
+        elif form.errors:
+            context |= {'level': 'warning', 'rejection': ' '.join(form.non_field_errors())}
+        answer = loader.render_to_string(_OUTCOME, context, self.request)
+        return http.JsonResponse({'outcome': answer.strip(), 'errors': of_fields})
 
 
 class ExtendView(allowed.AllowedMixin, LeaseMixin, times.LocalTimeMixin, forms.ModalFormView):
@@ -137,18 +165,24 @@ def _limit(limit: Limit) -> tuple[str, str, str]:
     return words.word(words.LIMITS, limit.name), amounts.show(limit.name, limit.used), most
 
 
-def _of_outcome(outcome: DryRun) -> dict[str, Any]:
-    return {
-        'outcome': outcome,
-        'outcome_start': times.show(outcome.start_date),
-        'outcome_end': times.show(outcome.end_date),
-        **_offered(outcome.available_from),
-    }
-
-
-def _offered(start: datetime.datetime | None) -> dict[str, Any]:
-    """Return a start that the form can take, in whole minutes, for its field and for the user."""
-    if start is None:
-        return {}
-    whole = times.round_up(start)
-    return {'offered': times.write(whole), 'offered_shown': times.show(whole)}
+def _answer(form: create_form.CreateForm) -> dict[str, Any]:
+    """Return what the lease service answered to a form, for a template."""
+    answer: dict[str, Any] = {}
+    if form.window:
+        answer = {'level': 'success', 'window': form.window}
+    elif outcome := form.outcome:
+        waiting = 'info' if outcome.waits else 'warning'
+        answer = {
+            'level': 'success' if outcome.granted else waiting,
+            'outcome': outcome,
+            'outcome_start': times.show(outcome.start_date),
+            'outcome_end': times.show(outcome.end_date),
+        }
+    if offered := form.offered():
+        given = {f'{name}_at': times.write(time) for name, time in offered.items()}
+        answer |= {
+            'offered': given,
+            'offered_query': parse.urlencode({'do': 'check', **given}),
+            'offered_shown': times.show(offered['start']),
+        }
+    return answer

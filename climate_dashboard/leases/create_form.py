@@ -4,6 +4,7 @@
 import datetime
 from typing import Any, Final
 
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 from horizon import forms, messages
@@ -11,7 +12,7 @@ from openstack_dashboard import policy
 
 from climate_common import dates, lease_fields, limits, resource_types
 from climate_dashboard import amounts, api, times, words
-from climate_dashboard.leases import asked, choices
+from climate_dashboard.leases import asked, choices, time_fields
 from climateclient import exceptions
 from climateclient.client import SERVICE_TYPE
 from climateclient.models import DryRun, Lease, Window
@@ -62,6 +63,27 @@ def _generic(field: lease_fields.Field) -> forms.Field:
     return forms.CharField(max_length=field.maximum, **terms)
 
 
+#: A field with resources of other services -> the function of `choices` that lists them.
+_LISTS: Final = {
+    'flavor': 'flavors',
+    'image': 'images',
+    'network': 'networks',
+    'key_pair': 'key_pairs',
+    'external_network': 'external_networks',
+}
+#: The fields of the API that have another name in the form.
+_FIELDS: Final = {
+    'name': 'name',
+    'start': 'start',
+    'start_date': 'start',
+    'end': 'end',
+    'end_date': 'end',
+    'duration': 'duration',
+    'kind': 'kind',
+    'template': 'template',
+}
+
+
 class CreateForm(forms.SelfHandlingForm):
     """Ask what to reserve, and when.
 
@@ -69,14 +91,17 @@ class CreateForm(forms.SelfHandlingForm):
     """
 
     name = forms.CharField(label=_('Name'), max_length=limits.NAME_LENGTH)
-    start = forms.CharField(
-        label=_('Start'), required=False, help_text=_('YYYY-MM-DD HH:MM, or +2h; empty: now')
+    start = time_fields.StartField(
+        label=_('Start'), required=False, help_text=_('A date and time; empty: now')
     )
-    duration = forms.CharField(
+    delay = time_fields.DurationField(
+        label=_('Starts in'), required=False, help_text=_('As 30m or 2h, in place of a start')
+    )
+    duration = time_fields.DurationField(
         label=_('Duration'), required=False, help_text=_('As 90m, 8h or 1d 12h')
     )
-    end = forms.CharField(
-        label=_('End'), required=False, help_text=_('YYYY-MM-DD HH:MM, in place of a duration')
+    end = time_fields.TimeField(
+        label=_('End'), required=False, help_text=_('A date and time, in place of a duration')
     )
     what = forms.ChoiceField(
         label=_('What to reserve'),
@@ -143,17 +168,25 @@ class CreateForm(forms.SelfHandlingForm):
         label=pgettext_lazy('How a lease starts', 'Starts'), required=False, choices=_STARTS
     )
 
-    def __init__(self, request: Any, *args: Any, do: str = '', **kwargs: Any) -> None:
+    def __init__(
+        self, request: Any, *args: Any, do: str = '', lists: bool = True, **kwargs: Any
+    ) -> None:
+        """Create the form.
+
+        :param do: ``create``, ``earliest`` or ``check``
+        :param lists: request flavors, images, networks and key pairs for the user to choose from;
+            otherwise the form takes any, which the lease service validates
+        """
         super().__init__(request, *args, auto_id=times.FIELD_IDS, **kwargs)
         self._do = do
         #: What the service says to the form, if it was only asked.
         self.outcome: DryRun | None = None
         self.window: Window | None = None
-        self.fields['flavor'].choices = choices.flavors(request)
-        self.fields['image'].choices = choices.images(request)
-        self.fields['network'].choices = choices.networks(request)
-        self.fields['key_pair'].choices = choices.key_pairs(request)
-        self.fields['external_network'].choices = choices.external_networks(request)
+        for name, of in _LISTS.items():
+            chosen = self.data.get(name, '')
+            self.fields[name].choices = (
+                getattr(choices, of)(request) if lists else [('', ''), (chosen, chosen)]
+            )
         for field in _GENERIC:
             self.fields[field.name] = _generic(field)
         if not policy.check(((SERVICE_TYPE, _MOVING_RULE),), request):
@@ -163,21 +196,6 @@ class CreateForm(forms.SelfHandlingForm):
             ('', _('As the service is configured')),
             *((each, words.word(words.ENDS, each)) for each in ends),
         ]
-
-    def clean_start(self) -> datetime.datetime | str:
-        text = self.cleaned_data['start'].strip()
-        return 'now' if text in ('', 'now') else self._time(text)
-
-    def clean_end(self) -> datetime.datetime | None:
-        text = self.cleaned_data['end'].strip()
-        return self._time(text) if text else None
-
-    def clean_duration(self) -> datetime.timedelta | None:
-        text = self.cleaned_data['duration'].strip()
-        try:
-            return dates.parse_duration(text) if text else None
-        except dates.DurationError as error:
-            raise forms.ValidationError(str(error)) from None
 
     def clean_conditions(self) -> str:
         text = amounts.read_conditions(self.cleaned_data['conditions'].strip())
@@ -201,6 +219,8 @@ class CreateForm(forms.SelfHandlingForm):
         given = super().clean()
         if not self.errors and bool(given['end']) == bool(given['duration']):
             self.add_error('duration', _('Either a duration or an end must be given.'))
+        if given.get('delay') is not None:
+            given['start'] = self._delayed(given.get('start'), given['delay'])
         for name in asked.NEEDED.get(given.get('what', ''), ()):
             if not given.get(name) and name not in self.errors:
                 self.add_error(name, _('This field is required.'))
@@ -221,8 +241,27 @@ class CreateForm(forms.SelfHandlingForm):
             else:
                 self.outcome = client.leases.dry_run(data['name'], **self._details(data))
         except exceptions.ApiError as error:
-            self.api_error(api.told(error))
+            field = _FIELDS.get(error.field or '')
+            if field is None:
+                self.api_error(api.told(error))
+            else:
+                self.add_error(field, error.message)
         return None
+
+    def offered(self) -> dict[str, datetime.datetime]:
+        """Return the next times that would be granted, by the fields that can take them."""
+        found = self.window and self.window.start_date
+        if self.outcome and not self.outcome.granted:
+            found = self.outcome.available_from
+        if not found:
+            return {}
+        start = times.round_up(found)
+        end = self.cleaned_data.get('end')
+        return {'start': start, 'end': start + self._length()} if end else {'start': start}
+
+    def _length(self) -> datetime.timedelta:
+        start, end = self.cleaned_data['start'], self.cleaned_data['end']
+        return self.cleaned_data['duration'] or end - (times.now() if start == 'now' else start)
 
     def _details(self, data: dict[str, Any]) -> dict[str, Any]:
         details = {
@@ -240,17 +279,19 @@ class CreateForm(forms.SelfHandlingForm):
         return {name: value for name, value in details.items() if value is not None}
 
     def _earliest(self, client: Any, data: dict[str, Any]) -> Window | None:
-        start = times.now() if data['start'] == 'now' else data['start']
-        length = data['duration'] or data['end'] - start
-        since = None if data['start'] == 'now' else start
-        found = client.availability(asked.searchable(data), length, since=since, limit=1)
+        since = None if data['start'] == 'now' else data['start']
+        found = client.availability(asked.searchable(data), self._length(), since=since, limit=1)
         if not found:
             self.api_error(_('There is no such time within what can be reserved.'))
             return None
         return found[0]
 
-    def _time(self, text: str) -> datetime.datetime:
+    def _delayed(self, start: Any, delay: datetime.timedelta) -> datetime.datetime | None:
+        """Return the start that is so far away; report a start beside it."""
+        if start not in (None, 'now'):
+            self.add_error('delay', _('Either a start or the time until then can be given.'))
         try:
-            return times.read(text)
-        except dates.DateError as error:
-            raise forms.ValidationError(str(error)) from None
+            return dates.add_duration(timezone.now(), delay)
+        except dates.DurationError as error:
+            self.add_error('delay', str(error))
+            return None

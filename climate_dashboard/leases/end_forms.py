@@ -9,6 +9,7 @@ from horizon import forms, messages
 
 from climate_common import dates
 from climate_dashboard import api, times
+from climate_dashboard.leases import time_fields
 from climateclient import exceptions
 from climateclient.models import Lease
 
@@ -22,14 +23,14 @@ class EndForm(forms.SelfHandlingForm):
     sign: ClassVar[int]
     wrong: ClassVar[Any]
 
-    by = forms.CharField(
+    by = time_fields.DurationField(
         label=_('By'), required=False, help_text=_('As 90m, 8h or 1d 12h'), max_length=64
     )
-    end = forms.CharField(
+    end = time_fields.TimeField(
         label=_('New end'),
         required=False,
         max_length=64,
-        help_text=_('YYYY-MM-DD HH:MM, in place of that'),
+        help_text=_('A date and time, in place of that'),
     )
     generation = forms.IntegerField(widget=forms.HiddenInput())
 
@@ -39,13 +40,12 @@ class EndForm(forms.SelfHandlingForm):
 
     def clean(self) -> dict[str, Any]:
         given = super().clean()
-        by, end = given.get('by', '').strip(), given.get('end', '').strip()
-        if bool(by) == bool(end):
+        if self.errors:
+            return given
+        by, end = given['by'], given['end']
+        if (by is None) == (end is None):
             raise forms.ValidationError(_('Either one or the other must be given.'))
-        try:
-            given['until'] = times.read(end) if end else self._moved(by)
-        except (dates.DateError, dates.DurationError) as error:
-            raise forms.ValidationError(str(error)) from None
+        given['until'] = end or self._moved(by)
         if self.lease.end_date and (given['until'] - self.lease.end_date) * self.sign <= _NONE:
             raise forms.ValidationError(self.wrong % times.show(self.lease.end_date))
         return given
@@ -66,9 +66,12 @@ class EndForm(forms.SelfHandlingForm):
         messages.success(request, told % values)
         return True
 
-    def _moved(self, by: str) -> datetime.datetime:
+    def _moved(self, by: datetime.timedelta) -> datetime.datetime:
         end = self.lease.end_date or times.now()
-        return dates.add_duration(end, dates.parse_duration(by) * self.sign)
+        try:
+            return dates.add_duration(end, by * self.sign)
+        except dates.DurationError as error:
+            raise forms.ValidationError(str(error)) from None
 
     def _more(self, data: dict[str, Any]) -> dict[str, Any]:
         return {}

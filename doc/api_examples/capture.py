@@ -248,9 +248,9 @@ def capture_leases(capture: Capture) -> None:
     }
     times = {'start_date': capture.at(days=40), 'end_date': capture.at(days=40, hours=8)}
     request = {'name': 'training', **times, 'reservations': [hosts]}
-    call('leases.create.dry-run', 'POST', '/v1/leases?dry_run=true', request, 200)
     key = {'Idempotency-Key': str(uuid.uuid4())}
     lease = call('leases.create.hosts', 'POST', '/v1/leases', request, headers=key)['lease']
+    call('leases.create.dry-run', 'POST', '/v1/leases?dry_run=true', request, 200)
     call('error.not_enough', 'POST', '/v1/leases', request, 409)
     server = {
         'name': 'web',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The directive ``climate-error-examples``, and the examples of calls for the API reference.
+"""The directives ``climate-error-examples`` and ``climate-example``, and the examples of calls.
 
 ``doc/api_examples/capture.py`` captures them from the local cloud."""
 
@@ -36,6 +36,20 @@ class ErrorExamples(Directive):
         return parent.children
 
 
+class OneExample(Directive):
+    """Write the ``request`` or the ``response`` of an example here: its name, and which."""
+
+    required_arguments = 2
+
+    def run(self) -> list[nodes.Node]:
+        name, part = self.arguments
+        message = {'request': _request, 'response': _response}[part]
+        parent = nodes.container()
+        lines = StringList(list(message(load()[name])), source='api_examples')
+        self.state.nested_parse(lines, 0, parent)
+        return parent.children
+
+
 def load() -> dict[str, Example]:
     """Return the examples by their names; those of errors in the order of their statuses."""
     read = {
@@ -57,15 +71,23 @@ def of_call(method: str, path: str) -> list[Example]:
 
 
 def show(example: Example) -> Iterator[str]:
-    """Write an example as a block of HTTP: the request, and the response."""
+    """Write an example as blocks of HTTP: the request, and the response."""
+    yield from _request(example)
+    yield from _response(example)
+
+
+def _request(example: Example) -> Iterator[str]:
     headers = example['request_headers']
     if example['token']:
         headers = {'X-Auth-Token': '$TOKEN', **headers}
-    request = f'{example["method"]} {example["url"]} HTTP/1.1'
-    yield from _message(request, headers, example['request_body'])
+    first = f'{example["method"]} {example["url"]} HTTP/1.1'
+    return _message(first, headers, example['request_body'])
+
+
+def _response(example: Example) -> Iterator[str]:
     status = http.HTTPStatus(example['status'])
-    response = f'HTTP/1.1 {status.value} {status.phrase}'
-    yield from _message(response, example['response_headers'], example['response_body'])
+    first = f'HTTP/1.1 {status.value} {status.phrase}'
+    return _message(first, example['response_headers'], example['response_body'])
 
 
 def _message(first: str, headers: Mapping[str, str], body: Any) -> Iterator[str]:
@@ -83,4 +105,5 @@ def _message(first: str, headers: Mapping[str, str], body: Any) -> Iterator[str]
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register the directive (called by Sphinx)."""
     app.add_directive('climate-error-examples', ErrorExamples)
+    app.add_directive('climate-example', OneExample)
     return {'parallel_read_safe': True, 'parallel_write_safe': True}

@@ -39,7 +39,8 @@ def _path(path: str) -> Iterator[str]:
     for method, route in routes.ROUTES[path].items():
         title = f'{method} {path}'
         yield from (title, '-' * len(title), '')
-        yield from (inspect.cleandoc(route.handler.__doc__ or ''), '')
+        docstring = inspect.cleandoc(route.handler.__doc__ or '')
+        yield from (docstring.partition('\n\n:')[0], '')
         policy = f'``{route.policy}``' if route.policy else 'none; no token is needed'
         success = ', '.join(map(str, (route.status, *route.also)))
         yield from (f':Success: {success}', f':Policy: {policy}')

@@ -107,16 +107,18 @@ def test_refused_lease_is_offered_when_there_is_enough(
     horizon = show(member, CREATE)
     fill_in(horizon, 'nightly build')
     horizon.button('Check').click()
-    expect(horizon.told()).to_contain_text('It would be refused')
+    expect(horizon.told()).to_contain_text('The lease would be rejected')
     horizon.keep('offered')
     horizon.page.get_by_role('button', name='Start at').click()
     expect(horizon.told()).to_contain_text('It would be granted')
-    start = f'{taken.end_date:%Y-%m-%d %H:%M}'
-    expect(horizon.page.get_by_label('Start', exact=True)).to_have_value(start)
-    horizon.page.get_by_label('Start', exact=True).fill('')
+    start = f'{taken.end_date:%Y-%m-%dT%H:%M}'
+    expect(horizon.page.get_by_label('Start (UTC)')).to_have_value(start)
+    horizon.page.get_by_label('Start (UTC)').fill('')
     horizon.button('Earliest Possible').click()
-    expect(horizon.told()).to_contain_text(f'The earliest start is {start}')
+    earliest = start.replace('T', ' ')
+    expect(horizon.told()).to_contain_text(f'The earliest start is {earliest}')
     horizon.page.get_by_role('button', name='Start at').click()
+    expect(horizon.told()).to_contain_text('It would be granted')
     horizon.button('Create Lease').click()
     expect(horizon.row('nightly build')).to_contain_text('Pending')
     assert promises.named('nightly build').start_date == taken.end_date
@@ -127,7 +129,7 @@ def test_new_server_is_made_for_the_lease_and_given_back(
 ) -> None:
     horizon = show(member, CREATE)
     horizon.page.get_by_label('Name', exact=True).fill('web')
-    horizon.page.get_by_label('Start', exact=True).fill('+2h')
+    horizon.page.get_by_label('Starts in').fill('2h')
     horizon.choose('Flavor', 'm1.tiny')
     horizon.choose('Image', 'cirros')
     horizon.choose('Network', 'shared')

@@ -20,6 +20,8 @@ from climateclient.models import Lease, Limit
 NOW = datetime.datetime.now(datetime.UTC).replace(microsecond=0)
 HOUR = datetime.timedelta(hours=1)
 CREATE = 'horizon:project:climate_leases:create'
+#: What is entered in the form of a new lease.
+VALUES = {'name': 'lease1', 'duration': '4h', 'what': 'hosts', 'count': '2'}
 SERVER_ID = 'c4a6b3e2-0f0e-4c0e-9f45-3ba5d5c9a001'
 
 
@@ -156,8 +158,7 @@ class FormTest(PageTest):
         self.client_of_leases.limits.return_value = [Limit('leases', 10, 3)]
 
     def send(self, button: str = 'create', **given: str) -> Any:
-        values = {'name': 'lease1', 'duration': '4h', 'what': 'hosts', 'count': '2'}
-        return self.client.post(f'{urls.reverse(CREATE)}?do={button}', {**values, **given})
+        return self.client.post(f'{urls.reverse(CREATE)}?do={button}', {**VALUES, **given})
 
     def made(self) -> dict[str, Any]:
         assert self.leases.create.call_count == 1

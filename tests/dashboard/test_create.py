@@ -4,12 +4,14 @@
 import datetime
 import html
 import re
+from urllib import parse
 
 from django import urls
 
+from climate_dashboard import times
 from climateclient.calendar import Capacity, Step
 from climateclient.models import DryRun, Limit, Refusal, Window
-from tests.dashboard.pages import CREATE, NOW, FormTest, lease, refused
+from tests.dashboard.pages import CREATE, NOW, VALUES, FormTest, lease, refused
 
 HOUR = datetime.timedelta(hours=1)
 
@@ -35,8 +37,9 @@ class CreateTest(FormTest):
 
     def test_form_takes_times_from_its_address(self) -> None:
         text = self.text(CREATE, start='2026-12-01 09:00', end='2026-12-01 18:00')
-        assert 'value="2026-12-01 09:00"' in text
-        assert 'value="2026-12-01 18:00"' in text
+        assert 'value="2026-12-01T09:00"' in text
+        assert 'value="2026-12-01T18:00"' in text
+        assert text.count('type="datetime-local"') == 2
 
     def test_texts_of_help_are_there_for_those_who_see_no_signs(self) -> None:
         text = self.text(CREATE)
@@ -148,6 +151,38 @@ class CreateTest(FormTest):
         assert made['start'] == datetime.datetime(2026, 12, 1, 8, tzinfo=datetime.UTC)
         assert made['end'] == datetime.datetime(2026, 12, 1, 17, tzinfo=datetime.UTC)
 
+    def test_start_can_be_a_duration_from_now(self) -> None:
+        self.leases.create.return_value = lease()
+        for given in ({'delay': '2h'}, {'start': '+2h'}):
+            self.send(**given)
+            start = self.made()['start']
+            assert NOW + 2 * HOUR <= start <= datetime.datetime.now(datetime.UTC) + 2 * HOUR
+            self.leases.create.reset_mock()
+        form = self.send(start='2030-12-01T09:00', delay='2h').context['form']
+        assert set(form.errors) == {'delay'}
+        form = self.send(delay='8000y').context['form']
+        assert set(form.errors) == {'delay'}
+        assert not self.leases.create.called
+
+    def test_picker_names_the_zone_and_takes_what_it_shows(self) -> None:
+        self.leases.create.return_value = lease()
+        self.client.cookies['django_timezone'] = 'Europe/Berlin'
+        text = self.text(CREATE)
+        assert '<span class="field-label">Start (Europe/Berlin)</span>' in text
+        assert '<span class="field-label">End (Europe/Berlin)</span>' in text
+        self.send(start='2030-12-01T09:00', duration='', end='2030-12-01T18:00')
+        made = self.made()
+        assert made['start'] == datetime.datetime(2030, 12, 1, 8, tzinfo=datetime.UTC)
+        assert made['end'] == datetime.datetime(2030, 12, 1, 17, tzinfo=datetime.UTC)
+
+    def test_time_that_comes_twice_is_corrected_in_a_text_field(self) -> None:
+        self.client.cookies['django_timezone'] = 'America/New_York'
+        form = self.send(start='2030-11-03T01:30').context['form']
+        assert set(form.errors) == {'start'}
+        assert 'type="text" name="start" value="2030-11-03T01:30"' in str(form['start'])
+        text = self.text(CREATE, start='2030-11-03 01:30-04:00')
+        assert 'type="text" name="start" value="2030-11-03 01:30-04:00"' in text
+
     def test_form_takes_what_is_free_when_the_clocks_change(self) -> None:
         self.client.cookies['django_timezone'] = 'America/New_York'
         since = datetime.datetime(2027, 11, 7, 5, 30, tzinfo=datetime.UTC)
@@ -185,17 +220,32 @@ class CreateTest(FormTest):
         )
         text = self.send('check').content.decode()
         assert 'Too few hosts.' in text
-        assert f'?do=check&amp;start_at={later:%Y-%m-%d%%20%H}%3A08"' in text
+        assert f'?do=check&amp;start_at={later:%Y-%m-%d+%H}%3A08"' in text
         assert not self.leases.create.called
 
     def test_chosen_start_is_checked_and_nothing_created(self) -> None:
         self.leases.dry_run.return_value = DryRun(True, start_date=NOW, end_date=NOW + HOUR)
-        values = {'name': 'lease1', 'duration': '4h', 'what': 'hosts', 'count': '2'}
         address = f'{urls.reverse(CREATE)}?do=check&start_at=2026-12-01+09:00'
-        text = self.client.post(address, values).content.decode()
+        text = self.client.post(address, VALUES).content.decode()
         assert 'It would be granted' in text
-        assert 'value="2026-12-01 09:00"' in text
+        assert 'value="2026-12-01T09:00"' in text
         assert not self.leases.create.called
+
+    def test_offered_start_moves_the_end_that_was_entered(self) -> None:
+        self.leases.dry_run.return_value = DryRun(
+            False, False, (Refusal('Too few hosts.'),), available_from=NOW + 9 * HOUR
+        )
+        start = times.round_up(NOW + HOUR)
+        given = {'start': times.write(start), 'duration': '', 'end': times.write(start + 4 * HOUR)}
+        text = html.unescape(self.send('check', **given).content.decode())
+        offered = times.round_up(NOW + 9 * HOUR)
+        wanted = {'start_at': times.write(offered), 'end_at': times.write(offered + 4 * HOUR)}
+        query = parse.urlencode({'do': 'check', **wanted})
+        assert f'formaction="?{query}"' in text
+        self.leases.dry_run.reset_mock()
+        self.client.post(f'{urls.reverse(CREATE)}?{query}', {**VALUES, **given})
+        asked = self.leases.dry_run.call_args.kwargs
+        assert (asked['start'], asked['end']) == (offered, offered + 4 * HOUR)
 
     def test_only_the_button_for_it_creates_a_lease(self) -> None:
         """The names of buttons are not sent: Horizon's script disables them before."""

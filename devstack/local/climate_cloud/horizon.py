@@ -102,7 +102,8 @@ class Horizon:
 
     def _fingerprint(self) -> str:
         digest = hashlib.sha256(LOCK.read_bytes())
-        files = [path for path in PLUGIN.rglob('*') if path.suffix in ('.scss', '.html', '.py')]
+        kinds = ('.scss', '.js', '.html', '.py')
+        files = [path for path in PLUGIN.rglob('*') if path.suffix in kinds]
         for path in [self.etc / 'local' / 'local_settings.py', *sorted(files)]:
             digest.update(path.read_bytes())
         return digest.hexdigest()
