@@ -114,7 +114,9 @@ class Capture:
 
     def __init__(self, folder: pathlib.Path, member: Person, admin: Person) -> None:
         self.folder, self.member, self.admin = folder, member, admin
-        self.started = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+        # Sentences show the seconds of a time only if there are some.
+        now = datetime.datetime.now(datetime.UTC)
+        self.started = now.replace(second=0, microsecond=0, tzinfo=None)
         endpoint = member.client.get_endpoint()
         assert endpoint
         self.endpoint = endpoint.removesuffix('/v1')

@@ -38,7 +38,7 @@ _FUNCTIONS = """
 wait_until() {
     local wanted=$1 shown; shift
     for _ in $(seq 240); do
-        shown=$("$@" 2>&1)
+        shown=$("$@")
         if [ "$shown" = "$wanted" ]; then return; fi
         sleep 0.5
     done

@@ -142,6 +142,8 @@ class EndFormsTest(PageTest):
             assert 'id="id_end"' not in text
             assert 'id="climate_end"' in text
             assert 'for="climate_end"' in text
+            assert 'type="datetime-local" name="end"' in text
+            assert 'New end (UTC)' in text
 
     def test_lease_is_extended_in_part(self) -> None:
         self.send(EXTEND, by='2h', partial='on')
