@@ -103,7 +103,7 @@ class VolumeManager(manager.VolumeManager):
             return volume.id
         marker = reservation_marker.get(context, volume)
         if marker is None:
-            LOG.error('Volume %s wants a reservation, but no lease knows it', volume.id)
+            LOG.error('Volume %s was created with a reservation, but no lease has it', volume.id)
             messages.create(self.message_api, context, volume, None, messages.NO_RESERVATION)
             common.error_out(volume)
             return volume.id

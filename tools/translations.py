@@ -50,7 +50,9 @@ def sources() -> Iterator[tuple[str, bytes]]:
     for path in sorted(PACKAGE.rglob('*.py')):
         yield str(path.relative_to(ROOT)), path.read_bytes()
     for path in sorted(PACKAGE.rglob('*.html')):
-        yield str(path.relative_to(ROOT)), template.templatize(path.read_text()).encode()
+        # Python rejects the indentation of templates.
+        lines = map(str.lstrip, template.templatize(path.read_text()).splitlines())
+        yield str(path.relative_to(ROOT)), '\n'.join(lines).encode()
 
 
 def extracted(language: str) -> Catalog:

@@ -62,7 +62,7 @@ def _check(context: Any, volume: Any) -> reservation_marker.Marker:
     its backend did not even let the remains be deleted, or in cinder-backup.
     """
     if volume.status not in (states.RESERVED, CREATING, *states.CREATION_FAILED):
-        raise _conflict(volume, 'only a reserved volume can be woken')
+        raise _conflict(volume, 'only a reserved volume can be started')
     marker = reservation_marker.get(context, volume)
     if marker is None:
         raise _conflict(volume, 'it is not reserved')

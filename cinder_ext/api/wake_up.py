@@ -75,7 +75,7 @@ class WakeUpController(wsgi.Controller):
         try:
             self.volume_api.wake_up(context, found)
         except oslo_messaging.MessagingException as error:
-            LOG.exception('Reserved volume %s cannot be woken', id)
+            LOG.exception('Could not start reserved volume %s', id)
             raise exc.HTTPServiceUnavailable(
                 explanation='The volume cannot be created now: a service does not answer. '
                 'Try again later.'
@@ -92,7 +92,7 @@ class WakeUpController(wsgi.Controller):
             context.authorize(volume_actions.RESET_STATUS, target_obj=found)
             raise exc.HTTPBadRequest(
                 explanation=f'Volume {id} is reserved: nothing of it exists yet. Its status can '
-                'be reset to error only; then it can be woken up or deleted.'
+                'be reset to error only; then it can be started or deleted.'
             )
         yield
 

@@ -24,6 +24,12 @@ _MOVABLE: Final = ('PENDING', 'STARTING', 'ACTIVE')
 #: Of so many steps a row is drawn at most.
 STEPS: Final = 200
 _NARROW: Final = 6.0
+_MINUTE: Final = datetime.timedelta(minutes=1)
+_DETAIL: Final = 'horizon:project:climate_leases:detail'
+#: Number of resources that a bar of several names.
+_NAMED: Final = 3
+#: Percent of the width beyond which the text over a bar extends to the left.
+_MIDDLE: Final = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +48,26 @@ class DrawnBar:
     start: str = ''
     end: str = ''
     project: str = ''
+    resources: str = ''
     #: From its end on, until when it can be extended.
     more_left: str = ''
     more_width: str = ''
     until: str = ''
+
+    @property
+    def is_late(self) -> bool:
+        """Tell whether the text over the bar extends to the left, as there is no place."""
+        return float(self.left) > _MIDDLE
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A time without a lease, which leads to the form of one."""
+
+    left: str
+    width: str
+    told: str
+    url: str
 
 
 @dataclass(slots=True)
@@ -55,6 +77,19 @@ class Row:
     label: str
     note: str = ''
     bars: list[DrawnBar] = field(default_factory=list)
+    slots: list[Slot] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class May:
+    """The rights of a user in the calendar of hosts.
+
+    :ivar see: whether the user may read the leases of a project, by its id
+    :ivar create: whether the user may create leases
+    """
+
+    see: Callable[[str], bool] = lambda _project_id: True
+    create: bool = True
 
 
 def lease_rows(
@@ -76,10 +111,10 @@ def lease_rows(
             kind = words.word(words.RESOURCE_TYPES, first.resource_type)
             label = f'{kind} {_resource(first)}'
         if _has(wanted, label, *(each.lease_name for each in same)):
-            # Of a lease all of whose resources have the same time one bar is enough.
             whole = _as_wholes(same) if by_lease else same
-            drawn = dict.fromkeys(_bar(each, window) for each in whole)
-            yield Row(label, bars=[*drawn])
+            yield Row(
+                label, bars=[_bar(bar, window, resources) for bar, resources in _joined(whole)]
+            )
 
 
 def _as_wholes(bars: Iterable[Bar]) -> list[Bar]:
@@ -91,21 +126,91 @@ def _as_wholes(bars: Iterable[Bar]) -> list[Bar]:
     return [replace(bar, free_until=until.get(bar.end_date)) for bar in bars]
 
 
+def _joined(bars: Iterable[Bar]) -> list[tuple[Bar, str]]:
+    """Return one bar for all resources of a lease with the same time, with their names."""
+    found: dict[Any, list[Bar]] = {}
+    for bar in bars:
+        found.setdefault((bar.start_date, bar.end_date, bar.status, bar.free_until), []).append(
+            bar
+        )
+    return [(same[0], _resources(same)) for same in found.values()]
+
+
+def _resources(bars: Iterable[Bar]) -> str:
+    names = [*dict.fromkeys(_typed(bar) for bar in bars if bar.resource_type)]
+    text = ', '.join(names[:_NAMED])
+    more = len(names) - _NAMED
+    if more <= 0:
+        return text
+    told = ngettext('%(first)s and %(count)d more', '%(first)s and %(count)d more', more)
+    return told % {'first': text, 'count': more}
+
+
+def _typed(bar: Bar) -> str:
+    kind = words.word(words.RESOURCE_TYPES, bar.resource_type)
+    return f'{kind} {_resource(bar)}'.strip()
+
+
 def host_rows(
-    hosts: Iterable[HostBars], window: Window, projects: Mapping[str, str], wanted: str = ''
+    hosts: Iterable[HostBars],
+    window: Window,
+    projects: Mapping[str, str],
+    wanted: str = '',
+    may: May | None = None,
 ) -> Iterator[Row]:
-    """Yield a row for each host in which a text is; its bars say which project each is of.
+    """Yield a row for each host that has a text, with the project of each bar.
 
     :param projects: their names by their ids, as far as they are known
+    :param may: rights of the user; all, if none are given
     """
+    may = may or May()
     for host in hosts:
         note = host.pool if host.reservable else f'{host.pool}, {_("no new leases")}'
         owners = [projects.get(each.project_id, each.project_id) for each in host.bars]
         names = [each.lease_name for each in host.bars]
         if _has(wanted, host.hypervisor_hostname, note, *names, *owners):
             of = zip(host.bars, owners, strict=True)
-            drawn = [_bar(bar, window, owner) for bar, owner in of]
-            yield Row(host.hypervisor_hostname, note, drawn)
+            drawn = [
+                _bar(bar, window, host.hypervisor_hostname, owner, may.see(bar.project_id))
+                for bar, owner in of
+            ]
+            gaps = _gaps(host.bars, window) if may.create and host.reservable else ()
+            yield Row(host.hypervisor_hostname, note, drawn, [*gaps])
+
+
+def slots(window: Window) -> list[Slot]:
+    """Return a link to the form of a lease for each day, or hour, that has not ended."""
+    return [
+        _slot(max(tick.start, window.now), tick.end, window, _('Create a lease'))
+        for tick in window.ticks()
+        if tick.end > window.now
+    ]
+
+
+def _gaps(bars: Iterable[Bar], window: Window) -> Iterator[Slot]:
+    """Yield a link to the form of a lease for each time in which a host has none."""
+    free = times.round_up(max(window.start, window.now))
+    taken = (
+        (bar.start_date or window.start, bar.end_date or window.end)
+        for bar in bars
+        # One that was cancelled before its start keeps its times.
+        if bar.status != 'TERMINATED'
+    )
+    for start, end in [*sorted(taken), (window.end, window.end)]:
+        if start - free >= _MINUTE:
+            yield _slot(free, min(start, window.end), window, _('Free: create a lease'))
+        free = max(free, times.round_up(end))
+
+
+def _slot(start: datetime.datetime, end: datetime.datetime, window: Window, title: str) -> Slot:
+    left = window.place(start)
+    told = _('%(text)s, from %(start)s to %(end)s') % {
+        'text': title,
+        'start': times.show(times.round_up(start)),
+        'end': times.show(end),
+    }
+    width = percent(window.place(end) - left)
+    return Slot(percent(left), width, told, _create(start, end))
 
 
 def _has(wanted: str, *texts: str) -> bool:
@@ -137,7 +242,9 @@ def _resource(bar: Bar) -> str:
     return told % {'first': first, 'count': len(more)}
 
 
-def _bar(bar: Bar, window: Window, project: str = '') -> DrawnBar:
+def _bar(
+    bar: Bar, window: Window, resources: str, project: str = '', may_see: bool = True
+) -> DrawnBar:
     start, end = bar.start_date or window.start, bar.end_date or window.end
     left, right = window.place(start), window.place(end)
     status = words.word(words.LEASE_STATUSES, bar.status)
@@ -148,6 +255,8 @@ def _bar(bar: Bar, window: Window, project: str = '') -> DrawnBar:
         'start': shown[0],
         'end': shown[1],
     }
+    if resources:
+        told = _('%(text)s, for %(resources)s') % {'text': told, 'resources': resources}
     until = times.show(bar.free_until) if bar.status in _MOVABLE else ''
     more = ('', '')
     if bar.free_until and until:
@@ -160,13 +269,14 @@ def _bar(bar: Bar, window: Window, project: str = '') -> DrawnBar:
         percent(right - left),
         f'{bar.lease_name} ({status})',
         told,
-        urls.reverse('horizon:project:climate_leases:detail', args=[bar.lease_id]),
+        urls.reverse(_DETAIL, args=[bar.lease_id]) if may_see else '',
         bar.status.lower(),
         _side(left, right),
         status,
         bar.lease_name,
         *shown,
         project,
+        resources,
         *more,
         until,
     )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of calendars."""
 
+import functools
 import itertools
 from typing import Any, Final
 
@@ -48,7 +49,8 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
             'is_cut': len(rows) > ROWS,
             'most': ROWS,
             'partial': self.partial % MOST if is_partial else '',
-            'capacity': drawing.capacity_rows(capacity, window, self._may_create()),
+            'capacity': drawing.capacity_rows(capacity, window, self.may_create()),
+            'slots': self.slots(window),
             'q': self.wanted,
             'of_all': self.of_all,
             'groups': [(name, title, name == self.group) for name, title in self.groups],
@@ -78,7 +80,12 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
     def _capacity(self, window: Window) -> list[Capacity]:
         return api.client(self.request).calendar.capacity(since=window.start, until=window.end)
 
-    def _may_create(self) -> bool:
+    def slots(self, window: Window) -> list[drawing.Slot]:
+        """Return the links of the row that leads to the form of a lease; none by default."""
+        return []
+
+    def may_create(self) -> bool:
+        """Tell whether the user may create leases."""
         return bool(policy.check(((SERVICE_TYPE, 'climate:leases:create'),), self.request))
 
     def _read(self, read: Any, nothing: Any) -> Any:
@@ -113,6 +120,9 @@ class LeasesView(CalendarView):
                 break
         return rows, len(bars) > MOST
 
+    def slots(self, window: Window) -> list[drawing.Slot]:
+        return drawing.slots(window) if self.may_create() else []
+
 
 class HostsView(CalendarView):
     """Show operators the allocations of the hosts of the pools."""
@@ -129,5 +139,10 @@ class HostsView(CalendarView):
         hosts = [*itertools.islice(found, most + 1)]
         is_partial = len(hosts) > MOST
         names = projects.names(self.request)
-        rows = drawing.host_rows(hosts[:MOST], window, names, self.wanted)
+        may = drawing.May(functools.cache(self._may_see), self.may_create())
+        rows = drawing.host_rows(hosts[:MOST], window, names, self.wanted, may)
         return [*itertools.islice(rows, ROWS + 1)], is_partial
+
+    def _may_see(self, project_id: str) -> bool:
+        rule = ((SERVICE_TYPE, 'climate:leases:get'),)
+        return bool(policy.check(rule, self.request, {'project_id': project_id}))

@@ -44,6 +44,8 @@ class Tick:
     width: str
     label: str
     is_weekend: bool
+    start: datetime.datetime
+    end: datetime.datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ class Window:
             left, right = self.place(time), self.place(following)
             is_weekend = time.weekday() >= _SATURDAY
             width = percent(right - left)
-            made.append(Tick(percent(left), width, self._label(time), is_weekend))
+            label = self._label(time)
+            made.append(Tick(percent(left), width, label, is_weekend, time, following))
         return made
 
     def _label(self, time: datetime.datetime) -> str:

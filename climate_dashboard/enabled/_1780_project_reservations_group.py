@@ -10,7 +10,12 @@ PANEL_GROUP_NAME = _('Reservations')
 PANEL_GROUP_DASHBOARD = 'project'
 
 ADD_INSTALLED_APPS = ['climate_dashboard']
-ADD_JS_FILES = ['climate_dashboard/js/climate.lease_form.js']
+ADD_ANGULAR_MODULES = ['horizon.climate.launch']
+ADD_JS_FILES = [
+    'climate_dashboard/js/climate.calendar.js',
+    'climate_dashboard/js/climate.launch.js',
+    'climate_dashboard/js/climate.lease_form.js',
+]
 ADD_SCSS_FILES = ['climate_dashboard/scss/climate.scss']
 ADD_EXCEPTIONS = {
     'not_found': (exceptions.NotFound,),

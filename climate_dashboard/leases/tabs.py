@@ -76,6 +76,9 @@ class ReservationsTable(tables.DataTable):
     class Meta:
         name = 'reservations'
         verbose_name = _('Resources')
+        no_data_message = _(
+            'The lease has no resources yet. Servers and volumes join it by the hint lease_id.'
+        )
         row_actions = (actions.GiveBack,)
 
 

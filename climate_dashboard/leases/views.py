@@ -5,9 +5,11 @@ import itertools
 from typing import Any
 
 from django import urls
+from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 from horizon import exceptions, tables, tabs
 from horizon.utils import functions
+from openstack_dashboard import policy
 
 from climate_dashboard import api, times
 from climate_dashboard.leases import tables as lease_tables
@@ -20,8 +22,10 @@ class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableVi
     """The leases of the project, the newest first."""
 
     table_class = lease_tables.LeasesTable
-    template_name = 'climate_dashboard/table.html'
+    template_name = 'climate_dashboard/leases/index.html'
     page_title = _('Leases')
+    #: Whether the project has no lease.
+    is_first_use = False
 
     def get_data(self) -> list[Lease]:
         marker, order = self._get_marker()
@@ -41,6 +45,7 @@ class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableVi
         except Exception as error:  # noqa: BLE001
             exceptions.handle(self.request, _('The leases cannot be listed: %s') % api.told(error))
             return []
+        self.is_first_use = not (leases or filters or marker)
         is_more = len(leases) > size
         leases = leases[:size]
         if order == 'asc':
@@ -49,6 +54,17 @@ class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableVi
         self._has_more_data = is_more if order == 'desc' else True
         self._has_prev_data = is_more if order == 'asc' else marker is not None
         return leases
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        return super().get_context_data(**kwargs) | {
+            'is_first_use': self.is_first_use,
+            'may_create': self._may('reservation', 'climate:leases:create'),
+            'may_launch': self._may('compute', 'os_compute_api:servers:create'),
+            'documents': getattr(settings, 'CLIMATE_DOCUMENTATION_URL', ''),
+        }
+
+    def _may(self, service: str, rule: str) -> bool:
+        return bool(policy.check(((service, rule),), self.request))
 
 
 class DetailView(LeaseMixin, times.LocalTimeMixin, tabs.TabbedTableView):

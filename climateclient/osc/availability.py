@@ -75,7 +75,7 @@ class Availability(shown.Lister):
         wanted += [hosts.servers(self, _SERVERS, text) for text in parsed_args.servers]
         if not wanted:
             raise exceptions.CommandError(
-                f'Say what is to be reserved, with {hosts.HOSTS}, {hosts.CAPACITY}, '
+                f'Name the resources to reserve, with {hosts.HOSTS}, {hosts.CAPACITY}, '
                 f'--floating-ips, --network or {_SERVERS}.'
             )
         found = options.clients(self).climate.availability(

@@ -351,7 +351,7 @@ def _details(parsed_args: argparse.Namespace, disabled: bool | None) -> dict[str
 def _check_reason(parsed_args: argparse.Namespace) -> None:
     if parsed_args.disable and not parsed_args.reason:
         raise exceptions.CommandError(
-            "--disable: say why, for those who find the host so: --reason 'a new disk'"
+            "--disable: --reason is missing, for example --reason 'a new disk'"
         )
 
 

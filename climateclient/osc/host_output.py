@@ -15,7 +15,7 @@ from climateclient.osc.output import TimeColumn
 SHORT = ('ID', 'Name', 'Pool', 'Reservable', 'Shared', 'Power', 'VCPUs', 'Memory MB', 'Disk GB')
 LONG = (*SHORT, 'Service', 'Zone', 'State', 'Lanes', 'Reason', 'Extra')
 ALLOCATIONS = ('Host ID', 'Host', 'Reservation', 'Lease', 'Lease Name', 'Start', 'End')
-USAGE = ('Host', 'Start', 'End', 'Hours asleep', 'kWh saved')
+USAGE = ('Host', 'Start', 'End', 'Hours powered off', 'kWh saved')
 PROPERTIES = ('Property', 'Private', 'Values')
 POOLS = ('Pool', 'Hosts', 'Projects', 'Domains')
 

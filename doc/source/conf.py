@@ -27,6 +27,7 @@ extensions = [
     'states',
 ]
 autoprogram_cliff_application = 'openstack'
+autoprogram_cliff_app_dist_name = 'openstack-climate'
 # Every command of openstack has these: cli/openstack-lease.rst.
 autoprogram_cliff_ignored = [
     '--column',

@@ -89,8 +89,8 @@ _NOTES = {
     POLICY: ' It can be changed before the start.',
     KIND: ' One of another kind than immediate does not hold its stack, and must have '
     'reservations of hosts or capacity. The resource is complete when the lease is granted.',
-    PRIORITY: ' It is for the kind retry. The policy of the lease service says who may set it, by '
-    'default administrators. A change has no effect when the lease is granted.',
+    PRIORITY: ' It is for the kind retry. By default only administrators may set it. '
+    'A change has no effect when the lease is granted.',
     PREEMPTIBLE: ' It is for the kind scheduled.',
 }
 

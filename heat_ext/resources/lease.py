@@ -96,7 +96,7 @@ class Lease(resource.Resource):
         try:
             lease = self._find()
         except (exceptions.ServerError, ks_exceptions.ConnectFailure) as error:
-            LOG.warning('The lease service does not tell of lease %s: %s', lease_id, error)
+            LOG.warning('Could not read lease %s: %s', lease_id, error)
             return False
         _check_not_failed(lease, lease_id)
         return lease.status not in _WAITING
@@ -169,7 +169,7 @@ class Lease(resource.Resource):
         try:
             lease = self._find() if self.resource_id else None
         except ks_exceptions.ClientException:
-            LOG.warning('The lease service cannot tell whether lease %s exists', self.resource_id)
+            LOG.warning('Could not check whether lease %s exists', self.resource_id)
             # The update that follows fails with the reason, and replaces nothing.
             return False
         return _is_over(lease)
@@ -304,9 +304,7 @@ class Lease(resource.Resource):
         try:
             lease = self._find()
         except (exceptions.ServerError, ks_exceptions.ConnectFailure) as error:
-            LOG.warning(
-                'The lease service cannot tell whether lease %s is gone: %s', lease_id, error
-            )
+            LOG.warning('Could not check whether lease %s is deleted: %s', lease_id, error)
             return False
         held = reservations.list_held(lease) if lease else []
         return not held or any(self._waits_for_this_stack(each) for each in held)

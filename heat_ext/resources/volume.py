@@ -59,7 +59,7 @@ class Volume(reservable.Reservable, volume.CinderVolume):
         return True
 
     def _failure_reason(self, found: Any) -> str:  # noqa: ARG002
-        return 'The volume could not be created; its messages say why.'
+        return 'The volume could not be created; its messages have the reason.'
 
     def _wake_up(self) -> None:
         wake_up.volume(self, self.resource_id)

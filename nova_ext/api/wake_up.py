@@ -76,7 +76,7 @@ def _answer(error: exception.NovaException) -> exc.HTTPException:
     """Answer with nova's own words, but for outages: those have the URLs of other services."""
     if error.code < 500 or isinstance(error, _CONFLICTS):
         return exc.HTTPConflict(explanation=error.format_message())
-    LOG.error('A reserved server cannot be woken', exc_info=error)
+    LOG.error('Could not start a reserved server', exc_info=error)
     return exc.HTTPServiceUnavailable(explanation=_AWAY)
 
 
@@ -103,7 +103,7 @@ class WakeUpController(wsgi.Controller):
             self._start(context, instance)
         except saved_build_args.SavedArgsUnreadable as error:
             # Once the operator has added the key, a repeated wake_up works.
-            LOG.error('Reserved server %s cannot be woken: %s', id, error)
+            LOG.error('Could not start reserved server %s: %s', id, error)
             raise exc.HTTPServiceUnavailable(explanation=str(error)) from error
         except exception.InstanceIsLocked as error:
             raise exc.HTTPConflict(explanation=error.format_message()) from error
@@ -114,7 +114,7 @@ class WakeUpController(wsgi.Controller):
         except exception.NovaException as error:
             raise _answer(error) from error
         except _OUTAGES as error:
-            LOG.exception('Reserved server %s cannot be woken', id)
+            LOG.exception('Could not start reserved server %s', id)
             raise exc.HTTPServiceUnavailable(explanation=_AWAY) from error
 
     @compute.check_instance_lock

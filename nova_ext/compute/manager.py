@@ -158,7 +158,7 @@ class ComputeManager(manager.ComputeManager):
         if wake_marker.get(instance):
             with recovery.reserved_on_failure(self, build):
                 super()._build_and_run_instance(*build)
-                LOG.info('Reserved server %s is awake', instance.uuid)
+                LOG.info('Reserved server %s is active', instance.uuid)
         elif hints.mentioned(self._get_scheduler_hints(filter_properties, request_spec)):
             if not reserve.reserve(self, build):
                 super()._build_and_run_instance(*build)

@@ -272,4 +272,4 @@ def _record(context: Any, instance: Any, error: Exception, host: str) -> None:
             want_result=False,
         )
     except exception.InstanceActionNotFound:
-        LOG.debug('Server %s is woken by no action of this request', instance.uuid)
+        LOG.debug('Server %s is not started by this request', instance.uuid)

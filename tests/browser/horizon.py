@@ -14,10 +14,11 @@ from tests.cloud.people import STATE, Person, environment
 
 #: Where pictures of pages are kept.
 PICTURES: Final = pathlib.Path(os.environ.get('REPORTS', STATE / 'reports')) / 'browser'
-LEASES, CREATE, CALENDAR = (
+LEASES, CREATE, CALENDAR, INSTANCES = (
     'project/climate_leases/',
     'project/climate_leases/create/',
     'project/climate_calendar/',
+    'project/instances/',
 )
 HOSTS, HOST_CALENDAR, QUEUE, USAGE = (
     'admin/climate_hosts/',
@@ -43,8 +44,8 @@ _OF_HORIZON: Final = (
 
 
 def address() -> str:
-    """Return the address of Horizon; fail if the cloud has none."""
-    variables = environment('admin')
+    """Return the address of Horizon: of this environment, or of the cloud; fail if it has none."""
+    variables = {**environment('admin'), **os.environ}
     assert 'CLIMATE_CLOUD_HORIZON_URL' in variables, (
         'the cloud must be up with Horizon: CLIMATE_CLOUD_HORIZON=1 devstack/local/cloud up'
     )

@@ -49,7 +49,7 @@ def test_names_of_bars_are_not_cut_at_the_edge(
 ) -> None:
     promises.make('training for newcomers', after(hours=70), after(hours=90))
     horizon = show(member, CALENDAR)
-    name = horizon.bar('training for newcomers').locator('span')
+    name = horizon.bar('training for newcomers').locator('.climate-name')
     begins, ends = name.bounding_box(), name.locator('xpath=../..').bounding_box()
     assert begins
     assert ends
@@ -100,6 +100,58 @@ def test_gap_leads_to_the_form_of_a_lease(
     for label, time in (('Start', first.end_date), ('End', second.start_date)):
         field = horizon.page.get_by_label(label, exact=True)
         expect(field).to_have_value(f'{time:%Y-%m-%d %H:%M}')
+
+
+def expect_form(horizon: Horizon, start: str, end: str) -> None:
+    """Expect the form of a lease with times of this day, or part of it."""
+    expect(horizon.page.get_by_label('Name', exact=True)).to_be_visible()
+    for label, time in (('Start', start), ('End', end)):
+        expect(horizon.page.get_by_label(label, exact=True)).to_have_value(re.compile(time))
+
+
+def test_day_without_a_lease_leads_to_the_form(
+    show: Show, member: Person, promises: Promises
+) -> None:
+    horizon = show(member, CALENDAR)
+    expect(horizon.page.get_by_text('Nothing is reserved in this time.')).to_be_visible()
+    slot = horizon.page.locator('.climate-slot').last
+    first, second = re.findall(r'\d{4}-\d\d-\d\d', slot.get_attribute('title') or '')
+    reach(horizon, slot)
+    horizon.page.keyboard.press('Enter')
+    expect_form(horizon, first, second)
+
+
+def test_click_beside_a_bar_leads_to_the_form(
+    show: Show, member: Person, promises: Promises
+) -> None:
+    promises.make('nightly build', after(hours=1), after(hours=5))
+    horizon = show(member, CALENDAR)
+    slot = horizon.page.locator('.climate-slot').nth(3)
+    first, second = re.findall(r'\d{4}-\d\d-\d\d', slot.get_attribute('title') or '')
+    box, row = slot.bounding_box(), horizon.bar('nightly build').bounding_box()
+    assert box
+    assert row
+    horizon.page.mouse.click(box['x'] + box['width'] / 2, row['y'] + row['height'] / 2)
+    expect_form(horizon, first, second)
+
+
+def test_text_over_a_bar_is_shown_by_mouse_and_keyboard(
+    show: Show, member: Person, promises: Promises
+) -> None:
+    lease = promises.make('nightly build', after(hours=1), after(hours=5))
+    horizon = show(member, CALENDAR)
+    bar = horizon.bar('nightly build')
+    tip = bar.locator('.climate-tip')
+    expect(tip).to_be_hidden()
+    bar.hover()
+    expect(tip).to_be_visible()
+    for text in ('nightly build', 'Pending', f'{lease.end_date:%Y-%m-%d %H:%M} UTC', 'Hosts'):
+        expect(tip).to_contain_text(text)
+    horizon.keep('tip')
+    horizon.page.mouse.move(0, 0)
+    expect(tip).to_be_hidden()
+    reach(horizon, bar)
+    expect(tip).to_be_visible()
 
 
 def test_times_are_in_the_zone_of_the_user(show: Show, member: Person, promises: Promises) -> None:

@@ -5,9 +5,12 @@ import re
 
 from playwright.sync_api import expect
 
-from tests.browser.horizon import CALENDAR, CREATE, LEASES, Horizon, Show
+from tests.browser.horizon import CALENDAR, CREATE, LEASES, WIDTH, Horizon, Show
 from tests.browser.promises import NOW, Promises, after
 from tests.cloud.people import Person, wait_for
+
+#: A telephone.
+NARROW = 400
 
 
 def fill_in(horizon: Horizon, name: str, duration: str = '4h') -> None:
@@ -28,6 +31,20 @@ def extend(horizon: Horizon, name: str, by: str) -> None:
     horizon.row(name).get_by_role('link', name='Extend', exact=True).click()
     horizon.window().get_by_label('By', exact=True).fill(by)
     horizon.window().get_by_role('button', name='Extend').click()
+
+
+def test_project_without_leases_sees_how_to_start(
+    show: Show, member: Person, promises: Promises
+) -> None:
+    horizon = show(member, LEASES)
+    expect(horizon.page.get_by_role('heading', name='Your project has no lease')).to_be_visible()
+    for width in (WIDTH, NARROW):
+        horizon.resize(width)
+        assert horizon.flaws('.climate-page') == []
+    horizon.resize(WIDTH)
+    horizon.keep('dashboard-first-use', 640)
+    horizon.button('Launch Instance').click()
+    expect(horizon.page.locator('.ng-wizard')).to_contain_text('Reserve')
 
 
 def test_lease_is_checked_created_and_seen_to_start(

@@ -38,6 +38,8 @@ def test_calendar_of_hosts_shows_the_leases_of_all_projects(
     promises.make('load test', after(hours=50), after(hours=80), hosts=2)
     horizon = show(admin, HOST_CALENDAR)
     horizon.keep('dashboard-calendar-of-hosts')
+    # Each of the two is free between its leases, and after them.
+    expect(horizon.page.locator('.climate-slot')).to_have_count(4)
     for host in pool:
         row = horizon.page.locator('.climate-row').filter(
             has=horizon.page.locator('.climate-label', has_text=host)

@@ -36,9 +36,9 @@ sys.exit(status)
 #: For hidden commands: wait until a command prints a value.
 _FUNCTIONS = """
 wait_until() {
-    local wanted=$1 shown; shift
-    for _ in $(seq 240); do
-        shown=$("$@" 2>&1)
+    local wanted=$1 shown start=$SECONDS; shift
+    while [ $((SECONDS - start)) -lt 240 ]; do
+        shown=$("$@")
         if [ "$shown" = "$wanted" ]; then return; fi
         sleep 0.5
     done

@@ -22,7 +22,6 @@ def reader(admin: Person) -> Iterator[Person]:
     reader = member_of(admin, name)
     try:
         yield reader
-        _empty(reader)
     finally:
         identity = admin.sdk.identity
         project = identity.find_project(name)
@@ -60,9 +59,18 @@ def _empty(reader: Person) -> None:
 def test_page(name: str, admin: Person, reader: Person, tmp_path: pathlib.Path) -> None:
     users = {'member': reader.environment, 'admin': admin.environment}
     terminal = Terminal(tmp_path, users, name)
+    blocks = [block for block in console.parse(console.pages()[name]) if not block.reason]
+    last = []
     with terminal.open():
-        for block in console.parse(console.pages()[name]):
-            if not block.reason:
+        try:
+            for block in blocks:
+                if block.last:
+                    last.append(block)
+                else:
+                    terminal.run(block)
+        finally:
+            _empty(reader)
+            for block in reversed(last):
                 terminal.run(block)
 
 

@@ -186,7 +186,7 @@ def test_hosts_sleep_until_a_lease_or_a_person_wants_them(
     assert {*computes(admin).values()} == {('up', 'enabled', None)}
     usage = shown(admin, 'usage', '--start', begun)
     assert {*usage} == {*POOL}
-    assert all(row['Hours asleep'] > 0 and row['kWh saved'] > 0 for row in usage.values())
+    assert all(row['Hours powered off'] > 0 and row['kWh saved'] > 0 for row in usage.values())
     # What is freed would sleep again.
     keep_on(admin)
     assert [state for state, _ in bus.power_of(other)][-2:] == ['waking', 'awake']

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The panels of operators."""
 
+import dataclasses
 import datetime
 import re
 from typing import Any
@@ -8,6 +9,7 @@ from unittest import mock
 
 from django import urls
 
+from climate_dashboard import times
 from climate_hosts.power.states import PowerState
 from climateclient import exceptions
 from climateclient.calendar import Bar, HostBars
@@ -140,6 +142,47 @@ class AdminTest(PageTest):
         calendar.capacity.return_value = []
         text = self.text(HOST_CALENDAR)
         assert 'class="climate-label">compute4<small>default, no new leases' in text
+
+    def promised(self, *bars: Bar, reservable: bool = True) -> str:
+        """Return the calendar of a host with these leases."""
+        calendar = self.client_of_leases.calendar
+        calendar.hosts.return_value = [HostBars('1', 'compute4', 'default', reservable, bars)]
+        calendar.capacity.return_value = []
+        return self.text(HOST_CALENDAR)
+
+    def test_time_in_which_a_host_is_free_leads_to_the_form_of_a_lease(self) -> None:
+        first = Bar('l1', 'first', 'p1', 'ACTIVE', 'r1', NOW - HOUR, NOW + 2 * HOUR)
+        second = Bar('l2', 'second', 'p1', 'PENDING', 'r2', NOW + 9 * HOUR, NOW + 20 * HOUR)
+        text = self.promised(second, first)
+        assert text.count('class="climate-slot"') == 2
+        start, end = (f'{times.round_up(NOW + 2 * HOUR):%Y-%m-%d+%H%%3A%M}', NOW + 9 * HOUR)
+        assert f'create/?start={start}&amp;end={end:%Y-%m-%d+%H%%3A%M}"' in text
+        # A cancelled lease keeps its times, but not its hosts.
+        cancelled = dataclasses.replace(second, status='TERMINATED')
+        assert self.promised(first, cancelled).count('class="climate-slot"') == 1
+        assert 'climate-slot' not in self.promised(first, reservable=False)
+
+    def test_lease_that_its_reader_may_not_see_has_no_link(self) -> None:
+        bar = Bar('l1', 'first', 'p1', 'ACTIVE', 'r1', NOW - HOUR, NOW + 2 * HOUR)
+        link = urls.reverse('horizon:project:climate_leases:detail', args=['l1'])
+        assert self.promised(bar).count(f'href="{link}"') == 2
+        mock.patch('climate_dashboard.calendar.views.policy.check', return_value=False).start()
+        text = self.promised(bar)
+        assert f'href="{link}"' not in text
+        assert 'role="img" tabindex="0"' in text
+        assert '<td>first</td>' in text
+
+    def test_tables_without_rows_say_how_to_get_some(self) -> None:
+        self.hosts.list.return_value = []
+        assert 'No host is in a pool.' in self.text(HOSTS)
+        self.leases.list.return_value = []
+        assert 'No lease waits.' in self.text(QUEUE)
+        self.client_of_leases.usage.return_value = []
+        for name in (USAGE, PLANNED):
+            assert 'No project had a lease in this time.' in self.text(name)
+        calendar = self.client_of_leases.calendar
+        calendar.hosts.return_value, calendar.capacity.return_value = [], []
+        assert 'The panel Hosts adds hosts' in self.text(HOST_CALENDAR)
 
     def test_filter_of_the_calendar_finds_all_hosts(self) -> None:
         calendar = self.client_of_leases.calendar

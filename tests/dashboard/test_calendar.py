@@ -121,6 +121,16 @@ def test_lines_divide_the_whole_window(span: str) -> None:
     assert 1 < len(ticks) <= 30
 
 
+def test_slots_of_a_window_begin_now_and_end_with_it() -> None:
+    window = Window.read({'span': '7d', 'start': '2026-11-22 00:00'}, MONDAY)
+    found = drawing.slots(window)
+    assert len(found) == 6
+    assert 'start=2026-11-23+11%3A00&end=2026-11-23+23%3A00' in found[0].url
+    assert 'start=2026-11-27+23%3A00&end=2026-11-28+23%3A00' in found[-1].url
+    assert found[0].left == window.now_place
+    assert drawing.slots(Window.read({'start': '2026-11-01 00:00'}, MONDAY)) == []
+
+
 class CalendarTest(PageTest):
     def setUp(self) -> None:
         super().setUp()
@@ -132,9 +142,8 @@ class CalendarTest(PageTest):
         text = self.text(INDEX)
         assert '<title>Calendar' in text
         end = f'{NOW + DAY:%Y-%m-%d %H:%M} UTC'
-        assert (
-            f'aria-label="lease1, Active, from {NOW - HOUR:%Y-%m-%d %H:%M} UTC to {end}"' in text
-        )
+        start = f'{NOW - HOUR:%Y-%m-%d %H:%M} UTC'
+        assert f'aria-label="lease1, Active, from {start} to {end}, for Server"' in text
         assert f'<td>{end}</td>' in text
         assert 'class="climate-now"' in text
 
@@ -162,6 +171,39 @@ class CalendarTest(PageTest):
     def test_forms_say_where_they_are_sent(self) -> None:
         """A script of Horizon's keeps those back that do not say it."""
         assert f'action="{urls.reverse(INDEX)}" method="GET"' in self.text(INDEX)
+
+    def test_text_over_a_bar_has_what_is_known_of_its_lease(self) -> None:
+        self.calendar.bars.return_value = [
+            bar(resource_id=str(number) * 8, reservation_id=str(number)) for number in range(5)
+        ]
+        text = self.text(INDEX)
+        assert text.count('class="climate-tip"') == 1
+        tip = text.split('class="climate-tip"')[1].split('</span>')[0]
+        times = f'{NOW - HOUR:%Y-%m-%d %H:%M} UTC &ndash; {NOW + DAY:%Y-%m-%d %H:%M} UTC'
+        resources = 'Server 00000000, Server 11111111, Server 22222222 and 2 more'
+        for part in ('<strong>lease1</strong>', 'Active', times, resources):
+            assert part in tip
+
+    def test_text_over_a_late_bar_extends_to_the_left(self) -> None:
+        late = bar(start_date=NOW + 4 * DAY, end_date=NOW + 5 * DAY)
+        self.calendar.bars.return_value = [late]
+        assert 'class="climate-tip climate-late"' in self.text(INDEX)
+
+    def test_row_of_new_leases_leads_to_the_form(self) -> None:
+        self.calendar.bars.return_value = []
+        text = self.text(INDEX)
+        assert text.count('class="climate-slot"') == 6
+        assert 'aria-label="Create a lease, from ' in text
+        assert 'A plus sign in the row New lease' in text
+        self._log_in('reader')
+        text = self.text(INDEX)
+        assert 'climate-slot' not in text
+        assert 'A plus sign' not in text
+
+    def test_cloud_without_pools_is_explained(self) -> None:
+        assert 'This cloud has no hosts, addresses or networks for leases' in self.text(INDEX)
+        self.calendar.capacity.return_value = [Capacity('host', 'default', 'host', ())]
+        assert 'This cloud has no hosts' not in self.text(INDEX)
 
     def test_reader_sees_what_is_free_without_links(self) -> None:
         steps = (Step(NOW + HOUR, 4, 2, 1, 2),)
@@ -267,7 +309,7 @@ class CalendarTest(PageTest):
         assert text.count('<a class="climate-bar') == 2
         for end, until in zip(ends, more, strict=True):
             shown = [f'{each:%Y-%m-%d %H:%M} UTC' for each in (end, until)]
-            assert f'to {shown[0]}, can be extended until {shown[1]}"' in text
+            assert f'to {shown[0]}, for Server, can be extended until {shown[1]}"' in text
             assert all(f'<td>{each}</td>' in text for each in shown)
         # Both begin an hour before now; one lasts a day longer of seven.
         parts = [
@@ -296,7 +338,7 @@ class CalendarTest(PageTest):
         start, end = (f'{time:%Y-%m-%d+%H%%3A%M}' for time in free)
         assert f'/climate_leases/create/?start={start}&amp;end={end}"' in text
         assert '2 of 4 free, 1 are yours' in text
-        assert text.count('class="climate-bar climate-free-0"') == 1
+        assert text.count('class="climate-bar climate-free-0 ') == 1
 
     def test_bars_with_the_last_date_are_shown(self) -> None:
         last = datetime.datetime.max.replace(tzinfo=datetime.UTC)

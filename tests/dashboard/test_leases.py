@@ -4,6 +4,7 @@
 import datetime
 
 from django import urls
+from django.test import override_settings
 from django.utils import timezone
 
 from climateclient import exceptions
@@ -109,6 +110,54 @@ class ListTest(PageTest):
     def test_no_panel_without_the_service(self) -> None:
         self._setup_user(roles=[{'id': '1', 'name': 'member'}])
         assert self.page(INDEX).status_code in (302, 403)
+
+
+class FirstUseTest(PageTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.leases.list.return_value = []
+
+    def test_project_without_leases_sees_three_ways_to_start(self) -> None:
+        text = self.text(INDEX)
+        assert 'Your project has no lease' in text
+        assert f'href="{urls.reverse("horizon:project:climate_leases:create")}"' in text
+        assert 'modal.openLaunchInstanceWizard' in text
+        assert '--hint reserved=True' in text
+        assert 'id="leases"' not in text
+
+    def test_reader_sees_what_a_lease_is_without_buttons(self) -> None:
+        self._log_in('reader')
+        text = self.text(INDEX)
+        assert 'Your project has no lease' in text
+        assert 'Three ways to start' not in text
+
+    def test_link_to_the_documents_needs_a_setting(self) -> None:
+        assert 'Documentation of Climate' not in self.text(INDEX)
+        with override_settings(CLIMATE_DOCUMENTATION_URL='https://docs.example.com/climate/'):
+            assert 'href="https://docs.example.com/climate/"' in self.text(INDEX)
+
+    def test_page_after_the_last_one_and_a_filter_have_the_table(self) -> None:
+        assert 'id="leases"' in self.text(INDEX, marker='x')
+        sent = {'leases__filter__q': 'x', 'leases__filter__q_field': 'name'}
+        self.client.post(urls.reverse(INDEX), sent)
+        assert 'id="leases"' in self.text(INDEX)
+
+    def test_failed_list_is_no_first_use(self) -> None:
+        self.leases.list.side_effect = refused('must be one of these', 'status')
+        assert 'Your project has no lease' not in self.text(INDEX)
+
+
+class LaunchTest(PageTest):
+    def test_step_has_the_zone_and_the_end_actions(self) -> None:
+        self.client.cookies['django_timezone'] = 'Europe/Berlin'
+        text = self.text('horizon:project:climate_leases:launch')
+        assert "reserve.setUp('Reserve', 'Europe/Berlin')" in text
+        assert 'Start (Europe/Berlin; empty: now)' in text
+        assert '<option value="shelve">Shelve</option>' in text
+
+    def test_reader_has_no_step(self) -> None:
+        self._log_in('reader')
+        assert self.page('horizon:project:climate_leases:launch').status_code in (302, 403)
 
 
 class DetailTest(PageTest):

@@ -13,13 +13,9 @@ OLD = {
     'README',
     'user/calendar',
     'user/floatingips',
-    'user/hosts',
     'user/kinds',
-    'user/made-servers',
-    'user/networks',
     'user/quickstart',
     'user/servers',
-    'user/stacks',
     'user/stacks-reference',
     'user/tutorials/ci-stack',
     'user/tutorials/course',
@@ -28,13 +24,16 @@ OLD = {
     'user/volumes',
 }
 
-_DIRECTIVE = re.compile(r'(?P<indent> *)\.\. (?P<name>run|not run|as|fails|file):(?P<rest>.*)')
+_DIRECTIVE = re.compile(
+    r'(?P<indent> *)\.\. (?P<name>run|finally|not run|as|fails|file):(?P<rest>.*)'
+)
 _BLOCK = re.compile(r'(?P<indent> *)\.\. (?P<name>code-block|literalinclude):: *(?P<rest>.*)')
 _FENCE = re.compile(r'(?P<indent> *)```(?P<rest>\w*)$')
 _ANY = re.compile(r'^ *(?:\.\. code-block:: |```)console$', re.MULTILINE)
 _PROMPTS = ('$ ', '# ')
 _VARYING = (
     (r'\b[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b', '<id>'),
+    (r'\b[0-9a-f]{8}\b', '<id>'),
     (r'\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)?', '<date>'),
     (r'\b\d{1,3}(?:\.\d{1,3}){3}\b', '<address>'),
     # Borders of tables and padding are as wide as the longest cell.
@@ -57,6 +56,7 @@ class Block:
     """A block of commands, or a file that a page shows.
 
     :param user: ``member`` or ``admin``
+    :param last: it runs after the page, also if a block of the page fails
     :param reason: why it is not run
     :param fails: the last command fails
     :param file: the name of the file, whose content is the text of its only command
@@ -66,6 +66,7 @@ class Block:
     commands: list[Command]
     user: str = 'member'
     hidden: bool = False
+    last: bool = False
     reason: str | None = None
     fails: bool = False
     file: str = ''
@@ -132,8 +133,8 @@ class _Parser:
             line = self._lines[number]
             if found := _DIRECTIVE.fullmatch(line):
                 body, end = self._body(number, found['indent'])
-                if found['name'] == 'run':
-                    blocks.append(self._hidden(number, body))
+                if found['name'] in ('run', 'finally'):
+                    blocks.append(self._hidden(number, body, found['name'] == 'finally'))
                 else:
                     words = ' '.join([found['rest'], *body]).split()
                     self._said[found['name']] = ' '.join(words)
@@ -162,11 +163,12 @@ class _Parser:
         margin = min((len(ln) - len(ln.lstrip()) for ln in body if ln.strip()), default=0)
         return [line[margin:] for line in body], end
 
-    def _hidden(self, number: int, body: list[str]) -> Block:
+    def _hidden(self, number: int, body: list[str], last: bool) -> Block:
         user = self._said.pop('as', 'member')
         if self._said:
             raise self._wrong(number, f'hidden commands take no {self._said}')
-        return Block(number + 1, [Command(number + 2, '\n'.join(body))], user, hidden=True)
+        command = Command(number + 2, '\n'.join(body))
+        return Block(number + 1, [command], user, hidden=True, last=last)
 
     def _shown(self, number: int, found: re.Match[str], body: list[str]) -> list[Block]:
         said, self._said = self._said, {}

@@ -73,9 +73,15 @@ def test_commands_output_and_comments_are_parsed(tmp_path: pathlib.Path) -> None
 .. code-block:: console
 
    # reboot
+
+.. as: admin
+
+.. finally:
+
+   clean
 """,
     )
-    hidden, file, admin, skipped = console.parse(page)
+    hidden, file, admin, skipped, last = console.parse(page)
     assert (hidden.hidden, hidden.commands[0].text.strip()) == (True, 'wait_until ACTIVE true')
     assert (file.file, file.commands[0].text) == ('rules.json', '{"a":\n  1}\n')
     assert admin.user == 'admin'
@@ -83,6 +89,7 @@ def test_commands_output_and_comments_are_parsed(tmp_path: pathlib.Path) -> None
     assert admin.commands[0].output == 'shown\n  more\n\n'
     assert admin.commands[1].line == 24
     assert skipped.reason == 'it reboots the machine'
+    assert (last.user, last.hidden, last.last) == ('admin', True, True)
 
 
 def test_fences_of_markdown_are_parsed(tmp_path: pathlib.Path) -> None:

@@ -158,6 +158,9 @@ class HostsTable(tables.DataTable):
     class Meta:
         name = 'hosts'
         verbose_name = _('Hosts')
+        no_data_message = _(
+            'No host is in a pool. Add one with Enrol Host: leases can reserve it.'
+        )
         table_actions = (EnrolHost, RemoveHost)
         row_actions = (DisableHost, EnableHost, KeepOn, LetSleep, RemoveHost)
 

@@ -50,6 +50,9 @@ class QueueTable(tables.DataTable):
     class Meta:
         name = 'queue'
         verbose_name = _('Waiting Leases')
+        no_data_message = _(
+            'No lease waits. A lease waits here for capacity if its owner chose that in its form.'
+        )
         pagination_param = 'after'
         prev_pagination_param = 'before'
         row_actions = (SetPriority, actions.EndLease)

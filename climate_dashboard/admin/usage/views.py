@@ -24,6 +24,7 @@ _HOURS = (
 )
 #: The columns of these hours.
 _NAMES = ('servers', 'vcpus', 'gigabytes', 'stacks', 'hosts', 'addresses', 'networks')
+_NOTHING = _('No project had a lease in this time. Choose another time above.')
 _WEEK = datetime.timedelta(weeks=1)
 
 
@@ -55,6 +56,7 @@ class UsageTable(tables.DataTable):
     class Meta:
         name = 'usage'
         verbose_name = _('Hours: used / reserved')
+        no_data_message = _NOTHING
 
     def __init__(self, request: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)
@@ -76,6 +78,7 @@ class PlannedTable(UsageTable):
     class Meta:
         name = 'planned'
         verbose_name = _('Hours: used / reserved / planned')
+        no_data_message = _NOTHING
         columns = ('week', 'project', 'leases', *_NAMES, 'preempted')
 
     def get_object_id(self, usage: ProjectUsage) -> str:

@@ -24,7 +24,7 @@ def found() -> Iterator[tuple[str, str]]:
     for file in FILES:
         text = re.sub(r'\\\n\s*', '', file.read_text())
         for line in re.findall(r'^\s+(?:\$ )?(openstack lease .*)$', text, re.MULTILINE):
-            for part in re.sub(r'<[^<>]+>', 'x', line).split(';'):
+            for part in re.sub(r'<[^<>]+>|\$\([^()]*\)', 'x', line).split(';'):
                 if part.strip().startswith('openstack lease ') and '...' not in part:
                     yield f'{file.stem}: {part.strip()}', part
 

@@ -195,8 +195,8 @@ def test_properties_are_listed_and_made_private(run, http, sent):
         (['set', '1', '--extra', 'rack'], 'write <key>=<value>'),
         (['create', 'cn1', '--extra', '=7'], 'write <key>=<value>'),
         (['set', '1', '--enable', '--disable'], 'not allowed with'),
-        (['set', '1', '--disable'], '--disable: say why'),
-        (['create', 'cn1', '--disable'], '--disable: say why'),
+        (['set', '1', '--disable'], '--disable: --reason is missing'),
+        (['create', 'cn1', '--disable'], '--disable: --reason is missing'),
         (['unset', '1'], '--extra'),
         (['property', 'set', 'rack'], '--private'),
     ],
@@ -313,5 +313,5 @@ def test_usage_of_hosts_is_shown(run, http):
     http.get(f'{URL}/usage', json={'usage': [used]})
     argv = ['--start', '2026-11-01 00:00', '-f', 'json']
     (row,) = json.loads(run('lease', 'host', 'usage', *argv))
-    assert (row['Host'], row['Hours asleep'], row['kWh saved']) == ('cn1', 2.5, 0.3)
+    assert (row['Host'], row['Hours powered off'], row['kWh saved']) == ('cn1', 2.5, 0.3)
     assert list(http.last_request.qs) == ['start']
