@@ -97,15 +97,15 @@ def test_gap_leads_to_the_form_of_a_lease(
     expect(horizon.page.get_by_text('training')).to_have_count(0)
     gap = f'2 of 2 free, 0 are yours, from {first.end_date:%Y-%m-%d %H:%M} UTC'
     row.get_by_role('link', name=gap).click()
-    for label, time in (('Start', first.end_date), ('End', second.start_date)):
+    for label, time in (('Start (UTC)', first.end_date), ('End (UTC)', second.start_date)):
         field = horizon.page.get_by_label(label, exact=True)
-        expect(field).to_have_value(f'{time:%Y-%m-%d %H:%M}')
+        expect(field).to_have_value(f'{time:%Y-%m-%dT%H:%M}')
 
 
 def expect_form(horizon: Horizon, start: str, end: str) -> None:
     """Expect the form of a lease with times of this day, or part of it."""
     expect(horizon.page.get_by_label('Name', exact=True)).to_be_visible()
-    for label, time in (('Start', start), ('End', end)):
+    for label, time in (('Start (UTC)', start), ('End (UTC)', end)):
         expect(horizon.page.get_by_label(label, exact=True)).to_have_value(re.compile(time))
 
 
