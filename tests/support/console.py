@@ -11,11 +11,8 @@ SOURCE = ROOT / 'doc' / 'source'
 #: Pages whose blocks do not follow the rules yet.
 OLD = {
     'README',
-    'user/quickstart',
     'user/servers',
     'user/stacks-reference',
-    'user/tutorials/course',
-    'user/tutorials/gpu-host',
     'user/volumes',
 }
 
