@@ -11,16 +11,11 @@ SOURCE = ROOT / 'doc' / 'source'
 #: Pages whose blocks do not follow the rules yet.
 OLD = {
     'README',
-    'user/calendar',
-    'user/floatingips',
-    'user/kinds',
     'user/quickstart',
     'user/servers',
     'user/stacks-reference',
-    'user/tutorials/ci-stack',
     'user/tutorials/course',
     'user/tutorials/gpu-host',
-    'user/tutorials/maintenance',
     'user/volumes',
 }
 
