@@ -13,6 +13,7 @@ OLD = {
     'README',
     'user/servers',
     'user/stacks-reference',
+    'user/tutorials/gpu-host',
     'user/volumes',
 }
 
