@@ -32,12 +32,14 @@ from tests.cloud.pooling import POOL, enrolled, servers_on
 from tests.cloud.reserving import Reserving
 from tests.cloud.stacking import Stacking
 
-#: Modules whose tests run in one process, for what they share.
+#: Modules and tests that run in one process, for what they share.
 TOGETHER = {
     'tests/cloud/test_made_servers.py': 'zone',
     'tests/cloud/test_stack_room.py': 'zone',
     'tests/cloud/test_floatingips.py': 'addresses',
     'tests/cloud/test_networks.py': 'segments',
+    'tests/cloud/test_documents.py::test_page[install/laptop]': 'port 1234',
+    'tests/cloud/test_documents.py::test_page[install/lease-service]': 'port 1234',
     'tests/cloud/test_calendar.py': 'pool',
     'tests/cloud/test_hosts.py': 'pool',
     'tests/cloud/test_hosts_choices.py': 'pool',
