@@ -38,8 +38,6 @@ TOGETHER = {
     'tests/cloud/test_stack_room.py': 'zone',
     'tests/cloud/test_floatingips.py': 'addresses',
     'tests/cloud/test_networks.py': 'segments',
-    'tests/cloud/test_documents.py::test_page[install/laptop]': 'port 1234',
-    'tests/cloud/test_documents.py::test_page[install/lease-service]': 'port 1234',
     'tests/cloud/test_calendar.py': 'pool',
     'tests/cloud/test_hosts.py': 'pool',
     'tests/cloud/test_hosts_choices.py': 'pool',

@@ -14,6 +14,7 @@ OLD = {
     'user/floatingips',
     'user/kinds',
     'user/quickstart',
+    'user/stacks-reference',
     'user/tutorials/ci-stack',
     'user/tutorials/course',
     'user/tutorials/gpu-host',
