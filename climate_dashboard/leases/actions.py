@@ -112,7 +112,7 @@ class EndLease(tables.BatchAction):
     policy_target_attrs = _PROJECT
     action_type = 'danger'
     help_text = _(
-        'What the lease reserves is given back now. A lease that has not started is cancelled.'
+        'The resources of the lease are released now. A lease that has not started is cancelled.'
     )
 
     @staticmethod
@@ -131,21 +131,21 @@ class EndLease(tables.BatchAction):
         api.client(request).leases.end(lease_id)
 
 
-class GiveBack(tables.BatchAction):
-    """Give one resource of a lease back; the lease goes on without it."""
+class ReleaseResource(tables.BatchAction):
+    """Release one resource of a lease; the lease continues without it."""
 
-    name = 'give_back'
+    name = 'release'
     policy_rules = (('reservation', 'climate:reservations:delete'),)
     action_type = 'danger'
-    help_text = _('The lease goes on without it. What happens to it is what its end would do.')
+    help_text = _('The lease continues without it. What happens to it is what its end would do.')
 
     @staticmethod
     def action_present(count: int) -> Any:
-        return ngettext_lazy('Give Back', 'Give Back', count)
+        return ngettext_lazy('Release', 'Release', count)
 
     @staticmethod
     def action_past(count: int) -> Any:
-        return ngettext_lazy('Gave Back', 'Gave Back', count)
+        return ngettext_lazy('Released', 'Released', count)
 
     def allowed(self, request: Any, row: Any = None) -> bool:
         return row is not None and row.reservation.status in _HELD

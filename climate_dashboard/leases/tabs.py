@@ -79,7 +79,7 @@ class ReservationsTable(tables.DataTable):
         no_data_message = _(
             'The lease has no resources yet. Servers and volumes join it by the hint lease_id.'
         )
-        row_actions = (actions.GiveBack,)
+        row_actions = (actions.ReleaseResource,)
 
 
 class ReservationRow:
@@ -222,14 +222,15 @@ def _status(reservation: Reservation) -> Any:
 
 def _names(request: Any, lease: Lease) -> dict[str, str]:
     """Return the names of servers and volumes, as far as they can be had."""
-    found = {}
+    found: dict[str, str] = {}
     asked = [each for each in lease.reservations if each.status in ('pending', 'active')]
-    for each in [each for each in asked if each.resource_id][:_NAMED]:
-        if each.resource_type in _FINDERS:
+    ids = [(each.resource_type, each.resource_id) for each in asked if each.resource_id]
+    for resource_type, resource_id in ids[:_NAMED]:
+        if resource_type in _FINDERS:
             try:
-                resource = _FINDERS[each.resource_type](request, each.resource_id)
+                resource = _FINDERS[resource_type](request, resource_id)
             except Exception:  # noqa: BLE001
                 exceptions.handle(request, ignore=True)
             else:
-                found[each.resource_id] = resource.name
+                found[resource_id] = resource.name
     return found

@@ -155,6 +155,12 @@ class Horizon:
         group.locator('.dropdown-toggle').click()
         group.locator('.dropdown-menu').get_by_text(option, exact=True).click()
 
+    def fill_in_lease(self, name: str, duration: str = '4h') -> None:
+        """Fill in the form of a lease of one host."""
+        self.page.get_by_label('Name', exact=True).fill(name)
+        self.page.get_by_label('Duration').fill(duration)
+        self.choose('What to reserve', 'Whole hosts')
+
     def act(self, row: Locator, action: str) -> None:
         """Choose an action in the menu of a row."""
         row.locator('.dropdown-toggle').click()

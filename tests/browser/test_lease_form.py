@@ -9,7 +9,6 @@ from playwright.sync_api import Request, Route, expect
 
 from tests.browser.horizon import CREATE, Horizon, Show
 from tests.browser.promises import NOW, Promises, after
-from tests.browser.test_leases import fill_in
 from tests.cloud.people import Person
 
 ANSWERS = '**/climate_leases/create/check/*'
@@ -122,7 +121,7 @@ def test_failure_is_shown_and_the_next_answer_replaces_it(
 ) -> None:
     horizon = show(member, CREATE)
     horizon.page.route(ANSWERS, lambda route: route.abort())
-    fill_in(horizon, 'nightly build')
+    horizon.fill_in_lease('nightly build')
     outcome = horizon.page.locator('.climate-outcome')
     expect(outcome).to_contain_text('could not be asked')
     horizon.page.unroute(ANSWERS)
@@ -135,7 +134,7 @@ def test_time_that_is_half_filled_in_is_not_taken_for_now(
     show: Show, member: Person, promises: Promises
 ) -> None:
     horizon = show(member, CREATE)
-    fill_in(horizon, 'nightly build')
+    horizon.fill_in_lease('nightly build')
     expect(horizon.told()).to_contain_text('It would be granted')
     start = horizon.page.get_by_label('Start (UTC)')
     start.focus()

@@ -13,13 +13,6 @@ from tests.cloud.people import Person, wait_for
 NARROW = 400
 
 
-def fill_in(horizon: Horizon, name: str, duration: str = '4h') -> None:
-    """Fill in the form of a lease of one host."""
-    horizon.page.get_by_label('Name', exact=True).fill(name)
-    horizon.page.get_by_label('Duration').fill(duration)
-    horizon.choose('What to reserve', 'Whole hosts')
-
-
 def search(horizon: Horizon, text: str) -> None:
     """Look for leases of a name."""
     horizon.page.locator('input[name="leases__filter__q"]').fill(text)
@@ -52,7 +45,7 @@ def test_lease_is_checked_created_and_seen_to_start(
 ) -> None:
     horizon = show(member, LEASES)
     horizon.link('Create Lease').click()
-    fill_in(horizon, 'nightly build')
+    horizon.fill_in_lease('nightly build')
     horizon.button('Check').click()
     expect(horizon.told()).to_contain_text('It would be granted')
     expect(horizon.page.get_by_label('Name', exact=True)).to_have_value('nightly build')
@@ -122,7 +115,7 @@ def test_refused_lease_is_offered_when_there_is_enough(
 ) -> None:
     taken = others.make('training', NOW, after(hours=3), hosts=2)
     horizon = show(member, CREATE)
-    fill_in(horizon, 'nightly build')
+    horizon.fill_in_lease('nightly build')
     horizon.button('Check').click()
     expect(horizon.told()).to_contain_text('The lease would be rejected')
     horizon.keep('offered')
@@ -160,8 +153,8 @@ def test_new_server_is_made_for_the_lease_and_given_back(
     horizon.link('web').click()
     expect(horizon.page).to_have_url(re.compile(f'/project/instances/{server.id}/'))
     horizon.open(f'{LEASES}{lease.id}/?tab=lease__reservations')
-    horizon.row('Server').get_by_role('button', name='Give Back').click()
-    horizon.confirm('Give Back')
+    horizon.row('Server').get_by_role('button', name='Release').click()
+    horizon.confirm('Release')
     wait_for(lambda: not [*member.sdk.compute.servers(name='web')], 'web gone')
     wait_for(lambda: promises.named('web').reservations[0].status == 'deleted', 'its end')
     horizon.open(f'{LEASES}{lease.id}/?tab=lease__reservations')

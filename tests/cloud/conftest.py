@@ -44,6 +44,22 @@ TOGETHER = {
     'tests/cloud/test_hosts_moves.py': 'pool',
     'tests/cloud/test_hosts_reserved.py': 'pool',
     'tests/cloud/test_preemption.py': 'pool',
+} | {
+    f'tests/cloud/test_documents.py::test_page[{page}]': group
+    for page, group in {
+        'install/laptop': 'port 1234',
+        'install/lease-service': 'port 1234',
+        'user/calendar': 'pool',
+        'user/floatingips': 'addresses',
+        'user/hosts': 'pool',
+        'user/kinds': 'pool',
+        'user/networks': 'segments',
+        'user/quickstart': 'pool',
+        'user/stacks-reference': 'addresses',
+        'user/tutorials/course': 'pool',
+        'user/tutorials/gpu-host': 'pool',
+        'user/tutorials/maintenance': 'pool',
+    }.items()
 }
 
 

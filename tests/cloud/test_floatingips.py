@@ -137,7 +137,7 @@ def test_addresses_from_their_promise_to_the_next_lease(
     stranger.wait_lease(lease.id, 'TERMINATED')
 
 
-@kind_cell('Floating IPs that you have', 'immediate')
+@kind_cell('Existing floating IPs', 'immediate')
 def test_floating_ip_of_its_owner_ends_with_its_lease(member: Person, network: Any) -> None:
     sdk = member.sdk.network
     made = [sdk.create_ip(floating_network_id=network.id) for _ in range(2)]

@@ -61,7 +61,7 @@ def making(booking: Booking) -> Iterator[Making]:
     return Making(booking)
 
 
-@kind_cell('Servers that are made for the lease', 'immediate')
+@kind_cell('New servers', 'immediate')
 def test_made_at_once_are_reserved_and_woken(
     making: Making, allocations: Callable[[str], dict[str, Any]]
 ) -> None:
@@ -78,7 +78,7 @@ def test_made_at_once_are_reserved_and_woken(
     assert making.servers() == {}
 
 
-@kind_cell('Servers that are made for the lease', 'scheduled')
+@kind_cell('New servers', 'scheduled')
 def test_scheduled_are_made_shortly_before_the_start(making: Making) -> None:
     lease = making.lease(kind='scheduled', start=at(seconds=60), count=2)
     assert making.servers() == {}
@@ -87,7 +87,7 @@ def test_scheduled_are_made_shortly_before_the_start(making: Making) -> None:
     assert set(making.servers().values()) == {'ACTIVE'}
 
 
-@kind_cell('Servers that are made for the lease', 'retry')
+@kind_cell('New servers', 'retry')
 def test_retry_waits_until_one_is_freed(making: Making) -> None:
     other = making.lease('m1.xlarge')
     assert making.person.wait_lease(other.id, 'ACTIVE', 'ERROR').status == 'ACTIVE'

@@ -17,7 +17,7 @@ def test_demo_on_the_local_cloud_passes() -> None:
     assert done.stdout.rstrip().splitlines()[-1].startswith('demo: passed')
 
 
-@kind_cell('Servers, volumes and stacks that are there', 'immediate')
+@kind_cell('Existing servers, volumes and stacks', 'immediate')
 def test_reserved_server_holds_its_place_and_wakes_in_time(booking: Booking, allocations) -> None:
     server = booking.reserve(start=at(seconds=60))
     assert (server.status, server.vm_state) == ('RESERVED', 'reserved')

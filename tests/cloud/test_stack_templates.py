@@ -24,7 +24,7 @@ from tests.cloud.templates import (
 from tests.support.kinds import kind_cell
 
 
-@kind_cell('Stacks that are made for the lease', 'immediate')
+@kind_cell('New stacks', 'immediate')
 def test_a_stack_is_made_and_held_at_once(
     stacks: Stacking, allocations: Callable[[str], dict[str, Any]]
 ) -> None:
@@ -115,7 +115,7 @@ def test_what_a_template_names_goes_along(stacks: Stacking, tmp_path: pathlib.Pa
     assert stacks.servers(stack_id) == ['SUSPENDED'] * 3
 
 
-@kind_cell('Stacks that are made for the lease', 'scheduled')
+@kind_cell('New stacks', 'scheduled')
 def test_a_stack_of_a_scheduled_lease_is_made_when_it_is_expected_to_fit(
     stacks: Stacking,
 ) -> None:

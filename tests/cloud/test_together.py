@@ -34,7 +34,7 @@ def address(admin: Person) -> Iterator[dict[str, Any]]:
     admin.client.networks.delete(segment.id)
 
 
-@kind_cell('Servers, volumes or stacks that are there, with hosts or capacity', 'immediate')
+@kind_cell('Existing servers, volumes or stacks, with hosts or capacity', 'immediate')
 def test_lease_of_everything_begins_and_ends_together(
     address: dict[str, Any],
     booking: Booking,

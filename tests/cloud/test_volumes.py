@@ -47,7 +47,7 @@ def test_the_command_reserves_and_nothing_is_made_before_the_start(real: Reservi
     assert (real.quota(), real.held()) == (quota, held)
 
 
-@kind_cell('Volumes that are made for the lease', 'immediate')
+@kind_cell('New volumes', 'immediate')
 def test_the_command_has_volumes_made_that_are_created_at_the_start(real: Reserving) -> None:
     quota, name = real.quota(), real.name()
     real.names += [f'{name}-1', f'{name}-2']
@@ -73,7 +73,7 @@ def test_the_command_has_volumes_made_that_are_created_at_the_start(real: Reserv
     assert real.quota() == quota
 
 
-@kind_cell('Volumes that are made for the lease', 'scheduled')
+@kind_cell('New volumes', 'scheduled')
 def test_scheduled_volumes_are_made_shortly_before_the_start(real: Reserving) -> None:
     name = real.name()
     real.names += [f'{name}-1', f'{name}-2']

@@ -18,7 +18,7 @@ from climateclient.models import ProjectUsage
 from tests.dashboard.pages import HOUR, NOW, PageTest, lease, refused
 
 HOSTS = 'horizon:admin:climate_hosts:index'
-ENROL = 'horizon:admin:climate_hosts:enrol'
+ADD_HOST = 'horizon:admin:climate_hosts:add'
 DISABLE = 'horizon:admin:climate_hosts:disable'
 HOST_CALENDAR = 'horizon:admin:climate_host_calendar:index'
 QUEUE = 'horizon:admin:climate_queue:index'
@@ -53,23 +53,23 @@ class AdminTest(PageTest):
 
     def test_member_has_none_of_the_panels(self) -> None:
         self._log_in('member', 'reader')
-        for name in (HOSTS, HOST_CALENDAR, QUEUE, USAGE, ENROL):
+        for name in (HOSTS, HOST_CALENDAR, QUEUE, USAGE, ADD_HOST):
             assert self.page(name).status_code in (302, 403), name
 
     def test_hosts_are_listed_and_can_be_disabled_or_removed(self) -> None:
         text = self.text(HOSTS)
         assert 'compute4' in text
-        assert all(button in text for button in ('Enrol Host', 'Maintenance', 'Remove Host'))
+        assert all(button in text for button in ('Add Host', 'Maintenance', 'Remove Host'))
         assert 'End Maintenance' not in text
 
-    def test_host_is_enrolled(self) -> None:
-        response = self.post(ENROL, name='compute5', pool='gold', empty='on')
+    def test_host_is_added(self) -> None:
+        response = self.post(ADD_HOST, name='compute5', pool='gold', empty='on')
         assert response.status_code == 302
         self.hosts.create.assert_called_once_with('compute5', pool='gold', empty=True)
 
     def test_refusal_of_a_host_is_told_in_the_form(self) -> None:
         self.hosts.create.side_effect = refused('it has servers', kind=exceptions.Conflict)
-        assert 'it has servers' in self.post(ENROL, name='compute5').content.decode()
+        assert 'it has servers' in self.post(ADD_HOST, name='compute5').content.decode()
 
     def test_maintenance_begins_with_a_reason_and_ends(self) -> None:
         self.hosts.update.return_value = host()

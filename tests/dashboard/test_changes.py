@@ -44,7 +44,7 @@ class ButtonsTest(PageTest):
         self.leases.get.return_value = lease()
         for text in (self.text(INDEX), self.text(DETAIL, 'x', tab='lease__reservations')):
             assert 'lease1' in text
-            assert not [button for button in (*BUTTONS, 'Give Back') if button in text]
+            assert not [button for button in (*BUTTONS, 'Release') if button in text]
 
     def test_lease_that_waits_or_has_failed_can_be_ended(self) -> None:
         for status in ('WAITING', 'IN_PROGRESS', 'ERROR', 'TIMEDOUT'):
@@ -86,12 +86,12 @@ class ButtonsTest(PageTest):
     def test_resource_that_failed_can_be_given_back(self) -> None:
         failed = {'id': 'r1', 'resource_type': 'virtual:instance', 'status': 'error'}
         self.leases.get.return_value = lease(status='ERROR', reservations=[failed])
-        assert 'Give Back' in self.text(DETAIL, 'x', tab='lease__reservations')
+        assert 'Release' in self.text(DETAIL, 'x', tab='lease__reservations')
 
     def test_one_resource_is_given_back(self) -> None:
         self.leases.get.return_value = lease()
         url = urls.reverse(DETAIL, args=['x'])
-        self.client.post(url, {'action': 'reservations__give_back__r1'})
+        self.client.post(url, {'action': 'reservations__release__r1'})
         self.leases.remove_reservation.assert_called_once_with('x', 'r1')
 
 

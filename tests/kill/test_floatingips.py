@@ -48,7 +48,7 @@ def test_floating_ips_are_made_and_deleted_once(stage):
     assert (find(), stage.made('delete')) == ({}, 2)
 
 
-@kind_cell('Floating IPs that you have', 'immediate')
+@kind_cell('Existing floating IPs', 'immediate')
 def test_start_and_end_of_one_that_its_owner_has(stage):
     address, later = '203.0.113.205', '203.0.113.206'
     record = {'project_id': 'demo-id', 'floating_network_id': neutron.PUBLIC, 'port_id': None}

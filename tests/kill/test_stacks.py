@@ -104,7 +104,7 @@ def test_a_suspension_that_fails_is_given_up_after_all_tries_of_all_managers(sta
     assert [effects[each] for each in servers] == [['suspend']] * 2
 
 
-@kind_cell('Servers, volumes and stacks that are there', 'immediate')
+@kind_cell('Existing servers, volumes and stacks', 'immediate')
 @pytest.mark.parametrize('stage', ENGINES, indirect=True)
 def test_the_whole_life_with_a_death_at_every_remote_call(stage):
     stack, servers, volumes = build(stage, count=1)

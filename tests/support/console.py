@@ -10,15 +10,10 @@ ROOT = pathlib.Path(__file__).parents[2]
 SOURCE = ROOT / 'doc' / 'source'
 #: Pages whose blocks do not follow the rules yet.
 OLD = {
-    'user/calendar',
-    'user/floatingips',
-    'user/kinds',
     'user/quickstart',
     'user/stacks-reference',
-    'user/tutorials/ci-stack',
     'user/tutorials/course',
     'user/tutorials/gpu-host',
-    'user/tutorials/maintenance',
 }
 
 _DIRECTIVE = re.compile(

@@ -11,7 +11,7 @@ from climate_dashboard import api
 from climateclient import exceptions
 
 
-class EnrolForm(forms.SelfHandlingForm):
+class AddHostForm(forms.SelfHandlingForm):
     """A host that leases shall have."""
 
     name = forms.CharField(
@@ -37,7 +37,7 @@ class EnrolForm(forms.SelfHandlingForm):
         except exceptions.ApiError as error:
             self.api_error(api.told(error))
             return False
-        messages.success(request, _('The host %s was enrolled.') % data['name'])
+        messages.success(request, _('The host %s was added.') % data['name'])
         return True
 
 

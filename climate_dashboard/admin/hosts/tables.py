@@ -14,12 +14,12 @@ from climateclient.host_models import Host
 _UPDATE = (('reservation', 'climate:hosts:update'),)
 
 
-class EnrolHost(tables.LinkAction):
+class AddHost(tables.LinkAction):
     """Open the form that adds a host to a pool."""
 
-    name = 'enrol'
-    verbose_name = _('Enrol Host')
-    url = 'horizon:admin:climate_hosts:enrol'
+    name = 'add'
+    verbose_name = _('Add Host')
+    url = 'horizon:admin:climate_hosts:add'
     classes = ('ajax-modal',)
     icon = 'plus'
     policy_rules = (('reservation', 'climate:hosts:create'),)
@@ -159,9 +159,9 @@ class HostsTable(tables.DataTable):
         name = 'hosts'
         verbose_name = _('Hosts')
         no_data_message = _(
-            'No host is in a pool. Add one with Enrol Host: leases can reserve it.'
+            'No host is in a pool. Add a host with Add Host: leases can reserve it.'
         )
-        table_actions = (EnrolHost, RemoveHost)
+        table_actions = (AddHost, RemoveHost)
         row_actions = (DisableHost, EnableHost, KeepOn, LetSleep, RemoveHost)
 
     def get_object_display(self, host: Host) -> str:

@@ -7,6 +7,6 @@ from climate_dashboard.admin.hosts import views
 
 urlpatterns = [
     re_path(r'^$', views.IndexView.as_view(), name='index'),
-    re_path(r'^enrol/$', views.EnrolView.as_view(), name='enrol'),
+    re_path(r'^add/$', views.AddHostView.as_view(), name='add'),
     re_path(r'^(?P<host_id>[^/]+)/disable/$', views.DisableView.as_view(), name='disable'),
 ]

@@ -37,14 +37,14 @@ class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableVi
         return hosts[:size]
 
 
-class EnrolView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView):
+class AddHostView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormView):
     """A host that leases shall have."""
 
     rule = 'climate:hosts:create'
-    form_class: Any = host_forms.EnrolForm
+    form_class: Any = host_forms.AddHostForm
     template_name = 'climate_dashboard/admin/form.html'
-    page_title = modal_header = submit_label = _('Enrol Host')
-    submit_url = urls.reverse_lazy('horizon:admin:climate_hosts:enrol')
+    page_title = modal_header = submit_label = _('Add Host')
+    submit_url = urls.reverse_lazy('horizon:admin:climate_hosts:add')
     success_url = _INDEX
 
 

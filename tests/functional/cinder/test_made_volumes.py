@@ -152,7 +152,7 @@ class MadeVolumes(MadeLeases, LeaseServiceTest):
 
 
 class TestMadeVolumes(MadeVolumes):
-    @kind_cell('Volumes that are made for the lease', 'immediate')
+    @kind_cell('New volumes', 'immediate')
     def test_made_now_created_at_the_start_and_deleted_at_the_end(self):
         lease_id = self.lease(count=2, metadata={'a': 'b'}, volume_type='tests')
         self.look_around()
@@ -276,7 +276,7 @@ class TestMadeVolumes(MadeVolumes):
 class TestScheduledVolumes(MadeVolumes):
     """The pool has 100 GiB."""
 
-    @kind_cell('Volumes that are made for the lease', 'scheduled')
+    @kind_cell('New volumes', 'scheduled')
     def test_made_shortly_before_the_start(self):
         lease_id = self.lease(more={'kind': 'scheduled'}, count=2, size=50)
         self.look_around()
@@ -319,7 +319,7 @@ class TestRetriedVolumes(MadeVolumes):
     def retry(self, **volume):
         return self.lease('now', {'kind': 'retry'}, size=60, **volume)
 
-    @kind_cell('Volumes that are made for the lease', 'retry')
+    @kind_cell('New volumes', 'retry')
     def test_waits_until_there_is_room_and_is_made_then(self):
         other = self.reserve(size=60)
         self.report()

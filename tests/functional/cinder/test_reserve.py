@@ -17,7 +17,7 @@ CAST = 'cinder.scheduler.rpcapi.SchedulerAPI.create_volume'
 
 
 class TestReserve(CinderTest):
-    @kind_cell('Servers, volumes and stacks that are there', 'immediate')
+    @kind_cell('Existing servers, volumes and stacks', 'immediate')
     def test_reserved_volume_is_held_created_and_deleted(self):
         volume = self.reserve(size=3)
         self.assert_status(volume, 'lease-reserved')

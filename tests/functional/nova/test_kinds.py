@@ -85,7 +85,7 @@ class TestKinds(KindsTest):
     def test_capacity_is_waited_for(self):
         self.assert_retried(self.capacity())
 
-    @kind_cell('Servers, volumes or stacks that are there, with hosts or capacity', 'immediate')
+    @kind_cell('Existing servers, volumes or stacks, with hosts or capacity', 'immediate')
     def test_what_is_held_is_woken_with_hosts_or_nothing_is_leased(self):
         thing = {'resource_type': TYPE, 'resource_id': 'thing1'}
         lease = self.settled(self.ask('immediate', self.hosts(), thing))

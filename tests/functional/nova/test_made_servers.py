@@ -14,7 +14,7 @@ from tests.support.world import user
 
 
 class TestMadeServers(MadeServersTest):
-    @kind_cell('Servers that are made for the lease', 'immediate')
+    @kind_cell('New servers', 'immediate')
     def test_made_now_and_woken_at_the_start(self):
         lease_id = self.lease(START, count=2, user_data=SCRIPT, adminPass='secret')
         self.look_around()

@@ -18,7 +18,7 @@ class TestScheduled(SmallHostTest):
     def scheduled(self, start=START, end=END, **server):
         return self.lease(start, more={'kind': 'scheduled', 'end_date': end}, **server)
 
-    @kind_cell('Servers that are made for the lease', 'scheduled')
+    @kind_cell('New servers', 'scheduled')
     def test_made_shortly_before_the_start_and_woken_at_it(self):
         lease_id = self.scheduled(count=2)
         self.world.run_until_idle(minutes=54)
@@ -115,7 +115,7 @@ class TestRetry(SmallHostTest):
         assert self.world.lease(lease_id).status == 'PENDING'
         return lease_id, self.others(1)[0]
 
-    @kind_cell('Servers that are made for the lease', 'retry')
+    @kind_cell('New servers', 'retry')
     def test_waits_until_there_is_room_and_is_made_then(self):
         first, _ = self.others(2)
         lease_id = self.retry(count=1)

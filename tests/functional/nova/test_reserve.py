@@ -38,7 +38,7 @@ ACTIONS = {
 
 
 class TestReserve(NovaTest):
-    @kind_cell('Servers, volumes and stacks that are there', 'immediate')
+    @kind_cell('Existing servers, volumes and stacks', 'immediate')
     def test_reserved_server_is_held_started_and_deleted(self):
         server = self.reserve()
         found = self.assert_status(server, 'RESERVED')

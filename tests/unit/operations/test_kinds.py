@@ -16,19 +16,19 @@ _HELD = (resource_types.SERVER, resource_types.VOLUME, resource_types.STACK)
 _HOSTS = (resource_types.HOST, resource_types.CAPACITY, resource_types.SIZES)
 WANTED = {(resource, kind) for resource, kind, said in CELLS if said.startswith('yes')}
 #: Without a test on the local cloud: its array does not fill up.
-NOT_ON_THE_CLOUD = {('Volumes that are made for the lease', 'retry')}
+NOT_ON_THE_CLOUD = {('New volumes', 'retry')}
 #: The first cell of a row -> what leases of it ask for: by type, and whether it is held already.
 ASKED = {
-    'Servers, volumes and stacks that are there': [[each] for each in _HELD],
-    'Servers that are made for the lease': [[f'made {resource_types.SERVER}']],
-    'Volumes that are made for the lease': [[f'made {resource_types.VOLUME}']],
-    'Stacks that are made for the lease': [[f'template {resource_types.STACK}']],
-    'Floating IPs that you have': [[resource_types.HELD_FLOATING_IP]],
+    'Existing servers, volumes and stacks': [[each] for each in _HELD],
+    'New servers': [[f'made {resource_types.SERVER}']],
+    'New volumes': [[f'made {resource_types.VOLUME}']],
+    'New stacks': [[f'template {resource_types.STACK}']],
+    'Existing floating IPs': [[resource_types.HELD_FLOATING_IP]],
     'Floating IPs': [[resource_types.FLOATING_IP]],
     'Networks': [[resource_types.NETWORK]],
     'Hosts': [[resource_types.HOST]],
     'Capacity': [[resource_types.CAPACITY], [resource_types.SIZES]],
-    'Servers, volumes or stacks that are there, with hosts or capacity': [
+    'Existing servers, volumes or stacks, with hosts or capacity': [
         [host, held] for host in _HOSTS for held in _HELD
     ],
 }

@@ -34,7 +34,7 @@ def small(stacks):
     made.database.dispose()
 
 
-@kind_cell('Stacks that are made for the lease', 'scheduled')
+@kind_cell('New stacks', 'scheduled')
 def test_filled_shortly_before_the_start_and_woken_at_it(small):
     lease_id = small.made(servers('a', 'b'), kind='scheduled')
     small.run_until_idle(minutes=54)

@@ -29,7 +29,7 @@ def test_what_a_lease_is_made_with(templated):
     assert templated.members() == []
 
 
-@kind_cell('Stacks that are made for the lease', 'immediate')
+@kind_cell('New stacks', 'immediate')
 def test_stack_of_a_template_has_its_whole_life(templated):
     lease_id = templated.held()
     stack, lease = templated.only(), templated.lease(lease_id)
