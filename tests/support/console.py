@@ -10,9 +10,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 SOURCE = ROOT / 'doc' / 'source'
 #: Pages whose blocks do not follow the rules yet.
 OLD = {
-    'user/quickstart',
     'user/stacks-reference',
-    'user/tutorials/course',
     'user/tutorials/gpu-host',
 }
 
