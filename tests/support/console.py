@@ -10,13 +10,8 @@ ROOT = pathlib.Path(__file__).parents[2]
 SOURCE = ROOT / 'doc' / 'source'
 #: Pages whose blocks do not follow the rules yet.
 OLD = {
-    'README',
-    'user/quickstart',
-    'user/servers',
     'user/stacks-reference',
-    'user/tutorials/course',
     'user/tutorials/gpu-host',
-    'user/volumes',
 }
 
 _DIRECTIVE = re.compile(
