@@ -13,7 +13,6 @@ OLD = {
     'README',
     'user/servers',
     'user/stacks-reference',
-    'user/tutorials/gpu-host',
     'user/volumes',
 }
 
