@@ -11,7 +11,6 @@ SOURCE = ROOT / 'doc' / 'source'
 #: Pages whose blocks do not follow the rules yet.
 OLD = {
     'user/stacks-reference',
-    'user/tutorials/gpu-host',
 }
 
 _DIRECTIVE = re.compile(
