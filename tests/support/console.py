@@ -10,7 +10,6 @@ ROOT = pathlib.Path(__file__).parents[2]
 SOURCE = ROOT / 'doc' / 'source'
 #: Pages whose blocks do not follow the rules yet.
 OLD = {
-    'user/stacks-reference',
     'user/tutorials/gpu-host',
 }
 
