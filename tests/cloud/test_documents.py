@@ -93,11 +93,11 @@ def test_page(name: str, admin: Person, reader: Person, tmp_path: pathlib.Path) 
 
 
 def test_terminal(admin: Person, tmp_path: pathlib.Path) -> None:
-    """A page fails where a command fails or prints something else."""
+    """A page fails where a command fails or prints something else; a new shell runs the rest."""
     page = tmp_path / 'page.rst'
     page.write_text(PAGE)
     terminal = Terminal(tmp_path, {'member': admin.environment}, 'page')
-    right, fails, wrong, broken = console.parse(page)
+    right, fails, wrong, broken, ends, after = console.parse(page)
     with terminal.open():
         terminal.run(right)
         terminal.run(fails)
@@ -105,6 +105,9 @@ def test_terminal(admin: Person, tmp_path: pathlib.Path) -> None:
             terminal.run(wrong)
         with pytest.raises(AssertionError, match='page:27: exit status 2'):
             terminal.run(broken)
+        with pytest.raises(AssertionError, match='page:30: exit status -1'):
+            terminal.run(ends)
+        terminal.run(after)
 
 
 PAGE = r"""
@@ -134,4 +137,13 @@ PAGE = r"""
 .. code-block:: console
 
    $ openstack lease list --no-such-option
+
+.. run:
+
+   false
+
+.. code-block:: console
+
+   $ openstack project show admin -f value -c name
+   admin
 """
