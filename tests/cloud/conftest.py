@@ -47,9 +47,12 @@ TOGETHER = {
 } | {
     f'tests/cloud/test_documents.py::test_page[{page}]': group
     for page, group in {
+        'README': 'pool',
         'install/laptop': 'port 1234',
         'install/lease-service': 'port 1234',
         'user/calendar': 'pool',
+        'user/clients/blazarclient': 'pool',
+        'user/clients/climateclient': 'pool',
         'user/floatingips': 'addresses',
         'user/hosts': 'pool',
         'user/kinds': 'pool',

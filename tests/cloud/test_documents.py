@@ -76,7 +76,7 @@ def _delete_all(find: Callable[[], Iterable[Any]], delete: Callable[[Any], Any])
     wait_for(lambda: not [*find()], 'an empty project')
 
 
-@pytest.mark.parametrize('name', [name for name in console.pages() if name not in console.OLD])
+@pytest.mark.parametrize('name', [*console.pages()])
 def test_page(name: str, admin: Person, reader: Person, tmp_path: pathlib.Path) -> None:
     users = {'member': reader.environment, 'admin': admin.environment}
     terminal = Terminal(tmp_path, users, name)
