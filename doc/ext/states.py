@@ -36,7 +36,7 @@ class States(Directive):
         picture = graphviz()
         picture['code'] = draw(TABLES[name], name)
         picture['options'] = {}
-        picture['alt'] = f'The states of a {name}'
+        picture['alt'] = f'States: {name}'
         return [picture]
 
 

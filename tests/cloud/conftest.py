@@ -32,7 +32,7 @@ from tests.cloud.pooling import POOL, enrolled, servers_on
 from tests.cloud.reserving import Reserving
 from tests.cloud.stacking import Stacking
 
-#: Modules whose tests run in one process, for what they share.
+#: Modules and tests that run in one process, for what they share.
 TOGETHER = {
     'tests/cloud/test_made_servers.py': 'zone',
     'tests/cloud/test_stack_room.py': 'zone',
@@ -47,12 +47,18 @@ TOGETHER = {
 } | {
     f'tests/cloud/test_documents.py::test_page[{page}]': group
     for page, group in {
+        'README': 'pool',
+        'install/laptop': 'port 1234',
+        'install/lease-service': 'port 1234',
         'user/calendar': 'pool',
+        'user/clients/blazarclient': 'pool',
+        'user/clients/climateclient': 'pool',
         'user/floatingips': 'addresses',
         'user/hosts': 'pool',
         'user/kinds': 'pool',
         'user/networks': 'segments',
         'user/quickstart': 'pool',
+        'user/stacks-reference': 'addresses',
         'user/tutorials/course': 'pool',
         'user/tutorials/gpu-host': 'pool',
         'user/tutorials/maintenance': 'pool',

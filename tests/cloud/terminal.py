@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import shlex
+import signal
 import socket
 import subprocess
 import sys
@@ -38,7 +39,7 @@ _FUNCTIONS = """
 wait_until() {
     local wanted=$1 shown start=$SECONDS; shift
     while [ $((SECONDS - start)) -lt 240 ]; do
-        shown=$("$@")
+        shown=$("$@") || true
         if [ "$shown" = "$wanted" ]; then return; fi
         sleep 0.5
     done
@@ -68,29 +69,35 @@ class Terminal:
     @contextlib.contextmanager
     def open(self) -> Iterator[None]:
         """Run the shell."""
-        with self._openstack():
-            read, write = os.pipe()
-            variables = {k: v for k, v in os.environ.items() if not k.startswith('OS_')}
-            path = os.pathsep.join([str(self._own), str(pathlib.Path(sys.executable).parent)])
-            variables |= {'PATH': f'{path}:{variables["PATH"]}', 'TZ': 'UTC', 'DOCS': str(SOURCE)}
-            with (
-                subprocess.Popen(
-                    ['bash', '--norc'],
-                    stdin=subprocess.PIPE,
-                    text=True,
-                    cwd=self._work,
-                    env=variables,
-                    pass_fds=[write],
-                ) as self._bash,
-                open(read, encoding='utf-8') as self._statuses,
-            ):
-                os.close(write)
-                self._status_fd = write
-                try:
-                    self._send(_FUNCTIONS)
-                    yield
-                finally:
-                    self._bash.kill()
+        with self._openstack(), contextlib.ExitStack() as self._shell:
+            self._start()
+            yield
+
+    def _start(self) -> None:
+        """Start a bash in place of the one before."""
+        self._shell.close()
+        read, write = os.pipe()
+        variables = {k: v for k, v in os.environ.items() if not k.startswith('OS_')}
+        path = os.pathsep.join([str(self._own), str(pathlib.Path(sys.executable).parent)])
+        variables |= {'PATH': f'{path}:{variables["PATH"]}', 'TZ': 'UTC', 'DOCS': str(SOURCE)}
+        self._statuses = self._shell.enter_context(os.fdopen(read, encoding='utf-8'))
+        self._bash = self._shell.enter_context(
+            subprocess.Popen(
+                ['bash', '--norc'],
+                stdin=subprocess.PIPE,
+                text=True,
+                cwd=self._work,
+                env=variables,
+                pass_fds=[write],
+                start_new_session=True,
+            )
+        )
+        # Processes in the background end, too.
+        self._shell.callback(os.killpg, self._bash.pid, signal.SIGKILL)
+        os.close(write)
+        self._status_fd = write
+        self._user = ''
+        self._send(_FUNCTIONS)
 
     def run(self, block: Block) -> None:
         """Run the commands of a block, and compare what they print."""
@@ -124,11 +131,19 @@ class Terminal:
         """Run a command; its exit status and what it printed."""
         script, out, err = (self._own / name for name in ('command', 'out', 'err'))
         script.write_text(text + '\n')
-        self._send(f'. {script} >{out} 2>{err} </dev/null; echo $? >&{self._status_fd}\n')
+        # Processes in the background must not keep the pipe open when bash is killed.
+        fd = self._status_fd
+        self._send(f'. {script} >{out} 2>{err} </dev/null {fd}>&-; echo $? >&{fd}\n')
         timer = threading.Timer(SECONDS, self._bash.kill)
         timer.start()
-        status = self._statuses.readline()
-        timer.cancel()
+        status = ''
+        try:
+            status = self._statuses.readline()
+        finally:
+            timer.cancel()
+            if not status:
+                # It was killed, or pytest is interrupted: other commands need another shell.
+                self._start()
         # python-blazarclient names a command that it does not have.
         lines = err.read_text().splitlines(keepends=True)
         errors = ''.join(line for line in lines if not line.startswith('Could not load '))

@@ -8,15 +8,6 @@ import re
 
 ROOT = pathlib.Path(__file__).parents[2]
 SOURCE = ROOT / 'doc' / 'source'
-#: Pages whose blocks do not follow the rules yet.
-OLD = {
-    'README',
-    'user/servers',
-    'user/stacks-reference',
-    'user/tutorials/gpu-host',
-    'user/volumes',
-}
-
 _DIRECTIVE = re.compile(
     r'(?P<indent> *)\.\. (?P<name>run|finally|not run|as|fails|file):(?P<rest>.*)'
 )
