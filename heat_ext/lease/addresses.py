@@ -56,7 +56,6 @@ def refusal(lease: models.Lease, address: str | None, index: int) -> str:
     listed = ', '.join(each.address for each in list_promised(lease)) or 'none'
     wanted = f'floating_ip_address {address}' if address is not None else f'index {index}'
     return (
-        f'{wanted}: the calendar has allocated no such floating IP to lease {lease.id}, only '
-        f'{listed}. Add one to its reservations, with the type {resource_types.FLOATING_IP} and '
-        'a network_id.'
+        f'{wanted}: lease {lease.id} has no such floating IP allocated, it has {listed}. Add one '
+        f'to its reservations, with the type {resource_types.FLOATING_IP} and a network_id.'
     )

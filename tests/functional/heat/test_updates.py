@@ -43,7 +43,7 @@ class TestBeforeTheStart(ReservedTest):
         assert self.statuses() == ['RESERVED']
         assert self.held() == set(self.ids(stack, 'server'))
 
-    @guide_row('adds one, and there is no room', 'before')
+    @guide_row('adds one without capacity', 'before')
     @guide_row('another flavor, image or size', 'before')
     def test_server_without_room_fails_or_rolls_back_and_keeps_the_others(self):
         stack = self.reserve_all(PLAIN)

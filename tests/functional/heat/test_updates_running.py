@@ -49,7 +49,7 @@ class TestAfterTheStart(ReservedTest):
         assert self.ids(stack, 'disk', 'server') == before
         assert self.cloud.cinder.changed('os-extend') == before[:1]
 
-    @guide_row('adds one, and there is no room', 'after')
+    @guide_row('adds one without capacity', 'after')
     def test_added_server_without_room_fails_and_keeps_the_running_one(self):
         before = self.cloud.nova.changes[:]
         self.cloud.nova.full = True
