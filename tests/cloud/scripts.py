@@ -6,6 +6,7 @@ done so, and each command is forked from it. It runs the entry point of the inst
 a process of its own, with the arguments, the variables and the output that the script would have.
 """
 
+import functools
 import importlib.metadata
 import multiprocessing
 import os
@@ -18,6 +19,13 @@ from collections.abc import Mapping, Sequence
 
 _FORK = multiprocessing.get_context('forkserver')
 _FORK.set_forkserver_preload(['tests.cloud.scripts_preload'])
+
+
+@functools.cache
+def entry_points() -> Mapping[str, importlib.metadata.EntryPoint]:
+    """Return the scripts of this Python environment by their names."""
+    found = importlib.metadata.entry_points(group='console_scripts')
+    return {each.name: each for each in found}
 
 
 def run(
@@ -52,5 +60,4 @@ def _script(
     os.environ.clear()
     os.environ.update(environment)
     sys.argv = [shutil.which(arguments[0]) or arguments[0], *arguments[1:]]
-    (entry_point,) = importlib.metadata.entry_points(group='console_scripts', name=arguments[0])
-    sys.exit(entry_point.load()())
+    sys.exit(entry_points()[arguments[0]].load()())

@@ -3,15 +3,25 @@
 
 import gc
 import importlib
+import importlib.metadata
 import sys
 
 from keystoneauth1 import loading
 
+from tests.cloud import scripts
+
 #: cliff takes the name of the program from here when it is imported.
 sys.argv[:1] = ['openstack']
+_cliff = importlib.import_module('cliff.commandmanager')
 for _name in ('openstackclient.shell', 'openstack.connection', 'climateclient.osc.plugin'):
     importlib.import_module(_name)
 loading.get_available_plugin_loaders()
-importlib.import_module('cliff.commandmanager').CommandManager('openstack.cli')
+# Import all commands.
+for _group in importlib.metadata.entry_points().groups:
+    if _group.startswith('openstack.'):
+        _cliff.CommandManager(_group)
+# The first parser reads the metadata of all packages.
+importlib.import_module('openstackclient.common.module').ListCommand(None, None).get_parser('')
+scripts.entry_points()
 # No collection of garbage looks at it, and so copies its pages, in any of them.
 gc.freeze()

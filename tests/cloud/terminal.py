@@ -41,7 +41,7 @@ wait_until() {
     while [ $((SECONDS - start)) -lt 240 ]; do
         shown=$("$@") || true
         if [ "$shown" = "$wanted" ]; then return; fi
-        sleep 0.5
+        sleep 1
     done
     echo "never $wanted: $shown"; return 1
 }
