@@ -31,7 +31,7 @@ def client(request: Any) -> Client:
     return Client(session.Session(auth=auth, verify=verify, timeout=_TIMEOUT))
 
 
-def told(error: Exception) -> str:
+def error_text(error: Exception) -> str:
     """Return what an error says to a user: the message of the service, and the field it blames."""
     if isinstance(error, exceptions.ApiError):
         return exceptions.blame(error.field, error.message)

@@ -8,7 +8,7 @@ from openstack_dashboard.api import keystone
 
 
 def names(request: Any) -> dict[str, str]:
-    """Return the names of projects by their ids; nothing if Keystone does not tell them."""
+    """Return the names of projects by their ids; nothing if Keystone returns an error."""
     try:
         found, _more = keystone.tenant_list(request)
     except Exception:  # noqa: BLE001

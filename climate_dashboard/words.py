@@ -32,7 +32,7 @@ RESERVATION_STATUSES: Final = (
 KINDS: Final = (
     ('immediate', pgettext_lazy('Kind of a lease', 'Immediate')),
     ('scheduled', pgettext_lazy('Kind of a lease', 'Scheduled')),
-    ('retry', pgettext_lazy('Kind of a lease', 'Waits until there is enough')),
+    ('retry', pgettext_lazy('Kind of a lease', 'Queued until capacity is sufficient')),
     ('best_effort', pgettext_lazy('Kind of a lease', 'Best effort')),
 )
 RESOURCE_TYPES: Final = (
@@ -47,14 +47,16 @@ RESOURCE_TYPES: Final = (
 #: Whether a host is switched off until a lease needs it.
 POWERS: Final = (
     ('awake', pgettext_lazy('Power of a host', 'On')),
-    ('falling_asleep', pgettext_lazy('Power of a host', 'Is switched off')),
+    ('falling_asleep', pgettext_lazy('Power of a host', 'Powering off')),
     ('asleep', pgettext_lazy('Power of a host', 'Off')),
-    ('waking', pgettext_lazy('Power of a host', 'Is switched on')),
+    ('waking', pgettext_lazy('Power of a host', 'Powering on')),
 )
+#: The name of floating IPs in the capacity of the calendar.
+FLOATING_IP_KIND: Final = 'floating IP'
 #: What the calendar counts whole, by the names that it has there.
 CAPACITY_KINDS: Final = (
     ('host', _('Hosts')),
-    ('floating IP', _('Floating IPs')),
+    (FLOATING_IP_KIND, _('Floating IPs')),
     ('network segment', _('Networks')),
 )
 UNITS: Final = (
@@ -81,7 +83,7 @@ EVENTS: Final = (
     ('before_start_lease', _('Notice before the start')),
     ('ready_to_start', _('Ready for its user')),
     ('start_lease', _('Start')),
-    ('preempt_lease', _('Another lease is preferred')),
+    ('preempt_lease', _('Preemption')),
     ('before_end_lease', _('Notice before the end')),
     ('end_lease', _('End')),
 )
@@ -143,13 +145,13 @@ def waits(lease: Lease) -> bool:
 
 def reason(lease: Lease) -> str:
     """Return why a lease is as it is, and what it waits for."""
-    told = []
+    parts = []
     if waits(lease) and lease.queue_position is not None:
-        told.append(_('Waits: number %d in the queue.') % lease.queue_position)
+        parts.append(_('Queued: position %d.') % lease.queue_position)
     if lease.waits_for_user:
-        told.append(_('Ready: waits until you start it.'))
+        parts.append(_('Ready: waits until you start it.'))
     if lease.degraded:
-        told.append(_('Something of it is missing.'))
+        parts.append(_('Some of its resources are missing.'))
     if lease.status_reason:
-        told.append(lease.status_reason)
-    return ' '.join(str(each) for each in told)
+        parts.append(lease.status_reason)
+    return ' '.join(str(each) for each in parts)

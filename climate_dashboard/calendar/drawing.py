@@ -21,7 +21,7 @@ _ROOM: Final = 12.0
 _WIDE: Final = 30.0
 #: The statuses of leases whose end can be moved.
 _MOVABLE: Final = ('PENDING', 'STARTING', 'ACTIVE')
-#: Of so many steps a row is drawn at most.
+#: Maximum number of steps of a row.
 STEPS: Final = 200
 _NARROW: Final = 6.0
 _MINUTE: Final = datetime.timedelta(minutes=1)
@@ -39,7 +39,7 @@ class DrawnBar:
     left: str
     width: str
     label: str
-    told: str
+    text: str
     url: str
     look: str
     side: str
@@ -62,12 +62,16 @@ class DrawnBar:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A time without a lease, which leads to the form of one."""
+    """A time without a lease, which leads to the form of one.
+
+    :ivar sign: where its plus sign is: ``middle``, ``left`` or ``right``, beside the names of bars
+    """
 
     left: str
     width: str
-    told: str
+    text: str
     url: str
+    sign: str = 'middle'
 
 
 @dataclass(slots=True)
@@ -142,8 +146,12 @@ def _resources(bars: Iterable[Bar]) -> str:
     more = len(names) - _NAMED
     if more <= 0:
         return text
-    told = ngettext('%(first)s and %(count)d more', '%(first)s and %(count)d more', more)
-    return told % {'first': text, 'count': more}
+    return _and_more(text, more)
+
+
+def _and_more(first: str, count: int) -> str:
+    text = ngettext('%(first)s and %(count)d more', '%(first)s and %(count)d more', count)
+    return text % {'first': first, 'count': count}
 
 
 def _typed(bar: Bar) -> str:
@@ -198,29 +206,38 @@ def _gaps(bars: Iterable[Bar], window: Window) -> Iterator[Slot]:
     )
     for start, end in [*sorted(taken), (window.end, window.end)]:
         if start - free >= _MINUTE:
-            yield _slot(free, min(start, window.end), window, _('Free: create a lease'))
+            slot = _slot(free, min(start, window.end), window, _('Free: create a lease'))
+            # The name of the bar before it may be at its left, that of the next one at its right.
+            is_left = start < window.end and _side_of(start, end, window) == 'before'
+            yield replace(slot, sign='left' if is_left else 'right')
         free = max(free, times.round_up(end))
 
 
 def _slot(start: datetime.datetime, end: datetime.datetime, window: Window, title: str) -> Slot:
     left = window.place(start)
-    told = _('%(text)s, from %(start)s to %(end)s') % {
+    text = _('%(text)s, from %(start)s to %(end)s') % {
         'text': title,
         'start': times.show(times.round_up(start)),
         'end': times.show(end),
     }
     width = percent(window.place(end) - left)
-    return Slot(percent(left), width, told, _create(start, end))
+    return Slot(percent(left), width, text, _create(start, end))
 
 
 def _has(wanted: str, *texts: str) -> bool:
     return not wanted or any(wanted.lower() in text.lower() for text in texts)
 
 
-def capacity_rows(found: Iterable[Capacity], window: Window, may_create: bool = True) -> list[Row]:
+def capacity_rows(
+    found: Iterable[Capacity],
+    window: Window,
+    may_create: bool = True,
+    networks: Mapping[str, str] | None = None,
+) -> list[Row]:
     """Return a row for each kind of capacity, those of what is counted whole first.
 
-    :param may_create: what is free leads to the form of a lease
+    :param may_create: free capacity leads to the form of a lease
+    :param networks: their names by their ids, which are the pools of floating IPs
     """
     rows = []
     for each in sorted(found, key=lambda each: (each.kind, each.pool, each.unit != each.kind)):
@@ -229,7 +246,7 @@ def capacity_rows(found: Iterable[Capacity], window: Window, may_create: bool = 
             title = f'{title}: {words.word(words.UNITS, each.unit)}'
         steps = _merged(each.steps, window)
         drawn = [_step(each.unit, *step, window, may_create) for step in steps]
-        rows.append(Row(title, each.pool, drawn))
+        rows.append(Row(title, (networks or {}).get(each.pool, each.pool), drawn))
     return rows
 
 
@@ -238,8 +255,7 @@ def _resource(bar: Bar) -> str:
     if len(bar.resource_names) < 2:
         return bar.resource
     first, *more = bar.resource_names
-    told = ngettext('%(first)s and %(count)d more', '%(first)s and %(count)d more', len(more))
-    return told % {'first': first, 'count': len(more)}
+    return _and_more(first, len(more))
 
 
 def _bar(
@@ -249,26 +265,26 @@ def _bar(
     left, right = window.place(start), window.place(end)
     status = words.word(words.LEASE_STATUSES, bar.status)
     shown = (times.show(bar.start_date), times.show(bar.end_date))
-    told = _('%(name)s, %(status)s, from %(start)s to %(end)s') % {
+    text = _('%(name)s, %(status)s, from %(start)s to %(end)s') % {
         'name': bar.lease_name,
         'status': status,
         'start': shown[0],
         'end': shown[1],
     }
     if resources:
-        told = _('%(text)s, for %(resources)s') % {'text': told, 'resources': resources}
+        text = _('%(text)s, for %(resources)s') % {'text': text, 'resources': resources}
     until = times.show(bar.free_until) if bar.status in _MOVABLE else ''
     more = ('', '')
     if bar.free_until and until:
         more = percent(right), percent(max(0.0, window.place(bar.free_until) - right))
-        told = _('%(text)s, can be extended until %(until)s') % {'text': told, 'until': until}
+        text = _('%(text)s, can be extended until %(until)s') % {'text': text, 'until': until}
     if project:
-        told = _('%(text)s, of the project %(project)s') % {'text': told, 'project': project}
+        text = _('%(text)s, of the project %(project)s') % {'text': text, 'project': project}
     return DrawnBar(
         percent(left),
         percent(right - left),
         f'{bar.lease_name} ({status})',
-        told,
+        text,
         urls.reverse(_DETAIL, args=[bar.lease_id]) if may_see else '',
         bar.status.lower(),
         _side(left, right),
@@ -282,8 +298,12 @@ def _bar(
     )
 
 
+def _side_of(start: datetime.datetime, end: datetime.datetime, window: Window) -> str:
+    return _side(window.place(start), window.place(end))
+
+
 def _side(left: float, right: float) -> str:
-    """Return where the name of a bar stands: in it, behind it, or where there is more room."""
+    """Return where the name of a bar stands: in it, behind it, or where there is more space."""
     if right - left >= _ROOM:
         return 'inside'
     room = 100 - right
@@ -335,7 +355,7 @@ def _step(
 ) -> DrawnBar:
     left, right = window.place(start), window.place(end)
     free, total, own = (amounts.show(unit, each) for each in (step.free, step.total, step.own))
-    told = _('%(free)s of %(total)s free, %(own)s are yours, from %(start)s to %(end)s') % {
+    text = _('%(free)s of %(total)s free, %(own)s are yours, from %(start)s to %(end)s') % {
         'free': free,
         'total': total,
         'own': own,
@@ -349,7 +369,7 @@ def _step(
         percent(left),
         percent(right - left),
         label,
-        told,
+        text,
         _create(max(start, window.now), end) if is_open else '',
         f'free-{_fifths(step)}',
         'inside',

@@ -10,13 +10,13 @@ from horizon import exceptions
 from horizon.views import HorizonTemplateView
 from openstack_dashboard import policy
 
-from climate_dashboard import api, projects, times
+from climate_dashboard import api, networks, projects, times, words
 from climate_dashboard.calendar import drawing
 from climate_dashboard.calendar.window import Window
 from climateclient.calendar import Capacity
 from climateclient.client import SERVICE_TYPE
 
-#: Of so many rows a calendar is drawn; the rest is in the sums.
+#: Maximum number of rows of a calendar; the sums include the rest.
 ROWS: Final = 200
 #: Of so many bars, or hosts if some are looked for, a calendar is made: with the one by which it
 #: is seen that there are more these are two pages of the service.
@@ -49,7 +49,7 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
             'is_cut': len(rows) > ROWS,
             'most': ROWS,
             'partial': self.partial % MOST if is_partial else '',
-            'capacity': drawing.capacity_rows(capacity, window, self.may_create()),
+            'capacity': self._capacity_rows(capacity, window),
             'slots': self.slots(window),
             'q': self.wanted,
             'of_all': self.of_all,
@@ -80,6 +80,12 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
     def _capacity(self, window: Window) -> list[Capacity]:
         return api.client(self.request).calendar.capacity(since=window.start, until=window.end)
 
+    def _capacity_rows(self, capacity: list[Capacity], window: Window) -> list[drawing.Row]:
+        # Neutron is asked only if there are floating IPs, once for all of them.
+        has_addresses = any(each.kind == words.FLOATING_IP_KIND for each in capacity)
+        names = networks.external_names(self.request) if has_addresses else {}
+        return drawing.capacity_rows(capacity, window, self.may_create(), names)
+
     def slots(self, window: Window) -> list[drawing.Slot]:
         """Return the links of the row that leads to the form of a lease; none by default."""
         return []
@@ -92,7 +98,9 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
         try:
             return read()
         except Exception as error:  # noqa: BLE001
-            exceptions.handle(self.request, _('The calendar cannot be read: %s') % api.told(error))
+            exceptions.handle(
+                self.request, _('The calendar cannot be read: %s') % api.error_text(error)
+            )
             return nothing
 
 
@@ -100,7 +108,7 @@ class LeasesView(CalendarView):
     """Show the reservations of the project."""
 
     groups = (('lease', _('Leases')), ('resource', _('Resources')))
-    partial = _('Only the first %d reservations of this time were looked through.')
+    partial = _('Only the first %d reservations of this period were searched.')
 
     def rows(self, window: Window) -> tuple[list[drawing.Row], bool]:
         calendar, rows, bars = api.client(self.request).calendar, [], []
@@ -129,7 +137,7 @@ class HostsView(CalendarView):
 
     page_title = _('Calendar of Hosts')
     of_all = True
-    partial = _('Only the first %d hosts were looked through.')
+    partial = _('Only the first %d hosts were searched.')
 
     def rows(self, window: Window) -> tuple[list[drawing.Row], bool]:
         most = MOST if self.wanted else ROWS

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The panel Waiting Leases of the dashboard Admin."""
+"""The panel Queued Leases of the dashboard Admin."""
 
 PANEL = 'climate_queue'
 PANEL_DASHBOARD = 'admin'

@@ -35,17 +35,17 @@ def telling(act: Act) -> Act:
     """Have an action on a row show why the service has refused it."""
 
     @functools.wraps(act)
-    def told(action: Any, request: Any, row_id: str) -> None:
+    def wrapper(action: Any, request: Any, row_id: str) -> None:
         try:
             act(action, request, row_id)
         except client_exceptions.ApiError as error:
             row = action.table.get_object_by_id(row_id)
             name = action.table.get_object_display(row)
-            values = {'name': name, 'reason': api.told(error)}
+            values = {'name': name, 'reason': api.error_text(error)}
             # Horizon has no message of its own for an exception that is handled.
             exceptions.handle(request, _('%(name)s: %(reason)s') % values, escalate=True)
 
-    return told
+    return wrapper
 
 
 class CreateLease(tables.LinkAction):
@@ -86,7 +86,7 @@ class StartLease(tables.BatchAction):
     name = 'start'
     policy_rules = (('reservation', 'climate:leases:start'),)
     policy_target_attrs = _PROJECT
-    help_text = _('What the lease reserves wakes up now.')
+    help_text = _('The resources of the lease start now.')
 
     @staticmethod
     def action_present(count: int) -> Any:
@@ -137,7 +137,7 @@ class ReleaseResource(tables.BatchAction):
     name = 'release'
     policy_rules = (('reservation', 'climate:reservations:delete'),)
     action_type = 'danger'
-    help_text = _('The lease continues without it. What happens to it is what its end would do.')
+    help_text = _('The lease continues without the resource. Its end action is done now.')
 
     @staticmethod
     def action_present(count: int) -> Any:

@@ -90,7 +90,7 @@ class CheckView(CreateView):
         return kwargs | {'do': do, 'lists': False}
 
     def form_invalid(self, form: Any) -> http.JsonResponse:
-        of_fields = {name: told for name, told in form.errors.items() if name in form.fields}
+        of_fields = {name: errors for name, errors in form.errors.items() if name in form.fields}
         context = _answer(form)
         if of_fields:
             labels = [str(form[name].label) for name in of_fields]

@@ -43,6 +43,6 @@ def _choices(
     try:
         pairs = [(getattr(each, value), each.name or each.id) for each in read()]
     except Exception:  # noqa: BLE001
-        exceptions.handle(request, _('Unable to retrieve what can be chosen: %s') % title)
+        exceptions.handle(request, _('Unable to retrieve the choices: %s') % title)
         pairs = []
     return [('', title), *sorted(pairs, key=lambda pair: str(pair[1]).lower())]

@@ -18,10 +18,10 @@ MOVEMENTS: Final = ((_SETTLED, True), (_MOVING, None), (_BROKEN, False))
 
 def status(lease: Lease) -> Any:
     """Return the status of a lease, with its reason below it."""
-    told = words.word(words.LEASE_STATUSES, lease.status)
+    status = words.word(words.LEASE_STATUSES, lease.status)
     if reason := words.reason(lease):
-        return format_html('{}<div class="climate-reason">{}</div>', told, reason)
-    return told
+        return format_html('{}<div class="climate-reason">{}</div>', status, reason)
+    return status
 
 
 def movement(lease: Lease) -> str:

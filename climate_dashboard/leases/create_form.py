@@ -29,9 +29,9 @@ _WHAT: Final = (
 #: The kind for which servers of others are moved, and who may create such leases.
 _MOVING, _MOVING_RULE = 'best_effort', 'climate:leases:make_room'
 _KINDS: Final = (
-    ('', _('The lease is refused')),
-    ('retry', _('The lease waits until there is enough')),
-    (_MOVING, _('Servers of others are moved away from shared hosts')),
+    ('', _('The lease is rejected')),
+    ('retry', _('The lease is queued until capacity is sufficient')),
+    (_MOVING, _('Servers of other projects are moved away from shared hosts')),
 )
 _STARTS: Final = (('auto', _('By itself')), ('manual', _('When you start it')))
 _GENERIC: Final = tuple(
@@ -95,13 +95,13 @@ class CreateForm(forms.SelfHandlingForm):
         label=_('Start'), required=False, help_text=_('A date and time; empty: now')
     )
     delay = time_fields.DurationField(
-        label=_('Starts in'), required=False, help_text=_('As 30m or 2h, in place of a start')
+        label=_('Starts in'), required=False, help_text=_('Such as 30m or 2h, instead of a start')
     )
     duration = time_fields.DurationField(
-        label=_('Duration'), required=False, help_text=_('As 90m, 8h or 1d 12h')
+        label=_('Duration'), required=False, help_text=_('Such as 90m, 8h or 1d 12h')
     )
     end = time_fields.TimeField(
-        label=_('End'), required=False, help_text=_('A date and time, in place of a duration')
+        label=_('End'), required=False, help_text=_('A date and time, instead of a duration')
     )
     what = forms.ChoiceField(
         label=_('What to reserve'),
@@ -124,7 +124,7 @@ class CreateForm(forms.SelfHandlingForm):
         label=_('At most'),
         required=False,
         min_value=1,
-        help_text=_('More hosts than that, if there are some'),
+        help_text=_('More hosts, up to this number, if they are free'),
         widget=forms.NumberInput(attrs=_shown_for(_('At most'), asked.HOSTS)),
     )
     image = _select(_('Image'), asked.SERVERS)
@@ -152,17 +152,17 @@ class CreateForm(forms.SelfHandlingForm):
     template = forms.CharField(
         label=_('Template'),
         required=False,
-        help_text=_('As Heat takes it; it cannot name other files'),
+        help_text=_('A template of Heat; it cannot refer to other files'),
         widget=forms.Textarea(attrs={'rows': 8, **_shown_for(_('Template'), asked.STACK)}),
     )
     parameters = forms.CharField(
         label=_('Parameters'),
         required=False,
-        help_text=_('Of the template: <name>=<value>, each in a line of its own'),
+        help_text=_('Of the template: <name>=<value>, one per line'),
         widget=forms.Textarea(attrs={'rows': 3, **_shown_for(_('Parameters'), asked.STACK)}),
     )
     kind = forms.ThemableChoiceField(
-        label=_('If there is not enough'), required=False, choices=_KINDS
+        label=_('If capacity is not sufficient'), required=False, choices=_KINDS
     )
     start_policy = forms.ThemableChoiceField(
         label=pgettext_lazy('How a lease starts', 'Starts'), required=False, choices=_STARTS
@@ -201,8 +201,8 @@ class CreateForm(forms.SelfHandlingForm):
         text = amounts.read_conditions(self.cleaned_data['conditions'].strip())
         for part in filter(None, map(str.strip, text.split(','))):
             if limits.parse_condition(part) is None:
-                told = _('"%s" is not <property><operator><value>, as vcpus>=16.') % part
-                raise forms.ValidationError(told)
+                text = _('"%s" is not <property><operator><value>, as vcpus>=16.') % part
+                raise forms.ValidationError(text)
         return text
 
     def clean_parameters(self) -> dict[str, str]:
@@ -243,7 +243,7 @@ class CreateForm(forms.SelfHandlingForm):
         except exceptions.ApiError as error:
             field = _FIELDS.get(error.field or '')
             if field is None:
-                self.api_error(api.told(error))
+                self.api_error(api.error_text(error))
             else:
                 self.add_error(field, error.message)
         return None
@@ -282,7 +282,7 @@ class CreateForm(forms.SelfHandlingForm):
         since = None if data['start'] == 'now' else data['start']
         found = client.availability(asked.searchable(data), self._length(), since=since, limit=1)
         if not found:
-            self.api_error(_('There is no such time within what can be reserved.'))
+            self.api_error(_('No time within the reservable period has sufficient capacity.'))
             return None
         return found[0]
 

@@ -24,13 +24,13 @@ class EndForm(forms.SelfHandlingForm):
     wrong: ClassVar[Any]
 
     by = time_fields.DurationField(
-        label=_('By'), required=False, help_text=_('As 90m, 8h or 1d 12h'), max_length=64
+        label=_('By'), required=False, help_text=_('Such as 90m, 8h or 1d 12h'), max_length=64
     )
     end = time_fields.TimeField(
         label=_('New end'),
         required=False,
         max_length=64,
-        help_text=_('A date and time, in place of that'),
+        help_text=_('A date and time, instead of that'),
     )
     generation = forms.IntegerField(widget=forms.HiddenInput())
 
@@ -59,11 +59,11 @@ class EndForm(forms.SelfHandlingForm):
                 **self._more(data),
             )
         except exceptions.ApiError as error:
-            self.api_error(api.told(error))
+            self.api_error(api.error_text(error))
             return False
-        told = _('%(name)s ends at %(end)s.')
+        text = _('%(name)s ends at %(end)s.')
         values = {'name': self.lease.name, 'end': times.show(data['until'])}
-        messages.success(request, told % values)
+        messages.success(request, text % values)
         return True
 
     def _moved(self, by: datetime.timedelta) -> datetime.datetime:
@@ -84,7 +84,7 @@ class ExtendForm(EndForm):
     wrong = _('The new end must be later than %s.')
 
     partial = forms.BooleanField(
-        label=_('Extend what can be extended, if not all can'), required=False
+        label=_('Extend the resources that can be extended, if not all can'), required=False
     )
 
     def _more(self, data: dict[str, Any]) -> dict[str, Any]:

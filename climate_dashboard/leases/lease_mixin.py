@@ -31,6 +31,6 @@ class LeaseMixin:
         try:
             return api.client(self.request).leases.get(self.kwargs['lease_id'])
         except Exception as error:
-            told = self.refusal % api.told(error)
-            exceptions.handle(self.request, told, redirect=urls.reverse(INDEX))
+            text = self.refusal % api.error_text(error)
+            exceptions.handle(self.request, text, redirect=urls.reverse(INDEX))
             raise

@@ -41,22 +41,22 @@ def shown(reservation: Reservation, names: Mapping[str, str], is_operator: bool)
 def summarize_request(reservation: Reservation) -> str:
     """Return what a reservation asks for, in words."""
     params = reservation.params
-    told = []
+    parts = []
     if 'min' in params or 'max' in params:
         least, most = params.get('min', 1), params.get('max', 1)
-        told.append(str(least) if least == most else f'{least}-{most}')
+        parts.append(str(least) if least == most else f'{least}-{most}')
     if params.get('amount') is not None:
-        told.append(str(params['amount']))
+        parts.append(str(params['amount']))
     for name in ('vcpus', 'memory_mb', 'disk_gb'):
         if params.get(name) is not None:
-            told.append(f'{words.word(words.UNITS, name)}: {amounts.show(name, params[name])}')
+            parts.append(f'{words.word(words.UNITS, name)}: {amounts.show(name, params[name])}')
     for name in ('hypervisor_properties', 'resource_properties', 'resources', 'pool'):
         if params.get(name):
-            told.append(str(params[name]))
+            parts.append(str(params[name]))
     server = params.get('server')
     if isinstance(server, Mapping):
-        told.append(_('to be made: %s') % (server.get('name') or server.get('count') or 1))
-    return ', '.join(str(each) for each in told) or '-'
+        parts.append(_('to be created: %s') % (server.get('name') or server.get('count') or 1))
+    return ', '.join(str(each) for each in parts) or '-'
 
 
 def _links(

@@ -71,6 +71,6 @@ class LeasesTable(tables.DataTable):
             try:
                 return api.client(self.request).leases.get(lookup)
             except client_exceptions.ApiError as error:
-                told = _('The lease cannot be changed: %s') % api.told(error)
-                messages.error(self.request, told)
+                text = _('The lease cannot be changed: %s') % api.error_text(error)
+                messages.error(self.request, text)
             raise

@@ -15,7 +15,7 @@ from climate_dashboard import api, times, words
 from climate_dashboard.leases import actions, columns, resources
 from climateclient.models import Event, HistoryEntry, Lease, Reservation
 
-#: Of so many resources the names are asked for.
+#: Maximum number of resources whose names are requested.
 _NAMED: Final = 10
 #: The address of the tab of the history within the page of a lease.
 _HISTORY: Final = 'tab=lease__history'
@@ -214,10 +214,10 @@ def _event(event: Event) -> str:
 
 
 def _status(reservation: Reservation) -> Any:
-    told = words.word(words.RESERVATION_STATUSES, reservation.status)
+    status = words.word(words.RESERVATION_STATUSES, reservation.status)
     if not reservation.status_reason:
-        return told
-    return format_html('{}<div class="climate-reason">{}</div>', told, reservation.status_reason)
+        return status
+    return format_html('{}<div class="climate-reason">{}</div>', status, reservation.status_reason)
 
 
 def _names(request: Any, lease: Lease) -> dict[str, str]:

@@ -9,9 +9,11 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 from horizon import exceptions, tables, tabs
 from horizon.utils import functions
+from horizon.views import HorizonTemplateView
 from openstack_dashboard import policy
 
-from climate_dashboard import api, times
+from climate_common import resource_types
+from climate_dashboard import allowed, api, times, words
 from climate_dashboard.leases import tables as lease_tables
 from climate_dashboard.leases import tabs as lease_tabs
 from climate_dashboard.leases.lease_mixin import INDEX, LeaseMixin
@@ -43,7 +45,9 @@ class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableVi
             )
             leases = [*itertools.islice(found, size + 1)]
         except Exception as error:  # noqa: BLE001
-            exceptions.handle(self.request, _('The leases cannot be listed: %s') % api.told(error))
+            exceptions.handle(
+                self.request, _('The leases cannot be listed: %s') % api.error_text(error)
+            )
             return []
         self.is_first_use = not (leases or filters or marker)
         is_more = len(leases) > size
@@ -84,3 +88,20 @@ class DetailView(LeaseMixin, times.LocalTimeMixin, tabs.TabbedTableView):
         context['url'] = urls.reverse(INDEX)
         context['actions'] = table.render_row_actions(self.lease)
         return context
+
+
+class LaunchView(allowed.AllowedMixin, times.LocalTimeMixin, HorizonTemplateView):
+    """The step "Reserve" of Horizon's form that launches servers.
+
+    The script ``climate.launch.js`` adds its fields and sends them as hints.
+    """
+
+    rule = 'climate:leases:create'
+    template_name = 'climate_dashboard/leases/launch.html'
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        ends = resource_types.ON_END[resource_types.SERVER]
+        return super().get_context_data(**kwargs) | {
+            'zone': times.zone_name(),
+            'ends': [(each, words.word(words.ENDS, each)) for each in ends],
+        }

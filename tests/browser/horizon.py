@@ -139,7 +139,7 @@ class Horizon:
         """Return the row of a table that has a text."""
         return self.page.locator('table.datatable tbody tr').filter(has_text=text)
 
-    def told(self) -> Locator:
+    def messages(self) -> Locator:
         """Return the messages of the page."""
         return self.page.locator('.alert')
 

@@ -93,7 +93,7 @@ def test_gap_leads_to_the_form_of_a_lease(
     row = horizon.page.locator('.climate-row').filter(
         has=horizon.page.locator('.climate-label', has_text=re.compile(r'^\s*Hosts\s*default'))
     )
-    # Nothing is told of the leases of others but what they leave.
+    # Of the leases of other projects the calendar shows only the free capacity.
     expect(horizon.page.get_by_text('training')).to_have_count(0)
     gap = f'2 of 2 free, 0 are yours, from {first.end_date:%Y-%m-%d %H:%M} UTC'
     row.get_by_role('link', name=gap).click()
@@ -113,7 +113,7 @@ def test_day_without_a_lease_leads_to_the_form(
     show: Show, member: Person, promises: Promises
 ) -> None:
     horizon = show(member, CALENDAR)
-    expect(horizon.page.get_by_text('Nothing is reserved in this time.')).to_be_visible()
+    expect(horizon.page.get_by_text('Nothing is reserved in this period.')).to_be_visible()
     slot = horizon.page.locator('.climate-slot').last
     first, second = re.findall(r'\d{4}-\d\d-\d\d', slot.get_attribute('title') or '')
     reach(horizon, slot)
@@ -161,7 +161,7 @@ def test_times_are_in_the_zone_of_the_user(show: Show, member: Person, promises:
         each.open('settings/')
         each.page.locator('select[name=timezone]').select_option(zone, force=True)
         each.button('Save').click()
-        expect(each.told()).to_contain_text('Settings saved')
+        expect(each.messages()).to_contain_text('Settings saved')
     horizon.open(CALENDAR)
     expect(horizon.page.locator('.climate-window')).to_contain_text('Asia/Kathmandu')
     # The window in the page is asked for by a script, whose requests have no zone of their own.

@@ -47,11 +47,11 @@ def test_lease_is_checked_created_and_seen_to_start(
     horizon.link('Create Lease').click()
     horizon.fill_in_lease('nightly build')
     horizon.button('Check').click()
-    expect(horizon.told()).to_contain_text('It would be granted')
+    expect(horizon.messages()).to_contain_text('It would be granted')
     expect(horizon.page.get_by_label('Name', exact=True)).to_have_value('nightly build')
     horizon.keep('dashboard-create')
     horizon.button('Create Lease').click()
-    expect(horizon.told()).to_contain_text('The lease nightly build was created.')
+    expect(horizon.messages()).to_contain_text('The lease nightly build was created.')
     # The row follows its lease without the page being loaded again.
     expect(horizon.row('nightly build')).to_contain_text('Active')
     horizon.keep('leases')
@@ -65,7 +65,7 @@ def test_lease_is_extended_until_that_is_refused(
     others.make('training', after(hours=6), after(hours=8), hosts=2)
     horizon = show(member)
     extend(horizon, 'nightly build', '1h')
-    expect(horizon.told()).to_contain_text('nightly build ends at')
+    expect(horizon.messages()).to_contain_text('nightly build ends at')
     later = promises.named('nightly build').end_date
     assert (later - lease.end_date).total_seconds() == 3600
     extend(horizon, 'nightly build', '3h')
@@ -90,7 +90,7 @@ def test_lease_is_found_by_its_name_and_shortened(
     horizon.act(horizon.row('nightly build'), 'Shorten')
     horizon.window().get_by_label('By', exact=True).fill('1h')
     horizon.window().get_by_role('button', name='Shorten').click()
-    expect(horizon.told()).to_contain_text('nightly build ends at')
+    expect(horizon.messages()).to_contain_text('nightly build ends at')
     earlier = promises.named('nightly build').end_date
     assert (lease.end_date - earlier).total_seconds() == 3600
     search(horizon, '')
@@ -117,18 +117,18 @@ def test_refused_lease_is_offered_when_there_is_enough(
     horizon = show(member, CREATE)
     horizon.fill_in_lease('nightly build')
     horizon.button('Check').click()
-    expect(horizon.told()).to_contain_text('The lease would be rejected')
+    expect(horizon.messages()).to_contain_text('The lease would be rejected')
     horizon.keep('offered')
     horizon.page.get_by_role('button', name='Start at').click()
-    expect(horizon.told()).to_contain_text('It would be granted')
+    expect(horizon.messages()).to_contain_text('It would be granted')
     start = f'{taken.end_date:%Y-%m-%dT%H:%M}'
     expect(horizon.page.get_by_label('Start (UTC)')).to_have_value(start)
     horizon.page.get_by_label('Start (UTC)').fill('')
     horizon.button('Earliest Possible').click()
     earliest = start.replace('T', ' ')
-    expect(horizon.told()).to_contain_text(f'The earliest start is {earliest}')
+    expect(horizon.messages()).to_contain_text(f'The earliest start is {earliest}')
     horizon.page.get_by_role('button', name='Start at').click()
-    expect(horizon.told()).to_contain_text('It would be granted')
+    expect(horizon.messages()).to_contain_text('It would be granted')
     horizon.button('Create Lease').click()
     expect(horizon.row('nightly build')).to_contain_text('Pending')
     assert promises.named('nightly build').start_date == taken.end_date
@@ -144,7 +144,7 @@ def test_new_server_is_made_for_the_lease_and_given_back(
     horizon.choose('Image', 'cirros')
     horizon.choose('Network', 'shared')
     horizon.button('Create Lease').click()
-    expect(horizon.told()).to_contain_text('The lease web was created.')
+    expect(horizon.messages()).to_contain_text('The lease web was created.')
     lease = promises.named('web')
     server = wait_for(lambda: next(iter(member.sdk.compute.servers(name='web')), None), 'web')
     horizon.link('web').click()

@@ -97,16 +97,16 @@ class AdminTest(PageTest):
         self.hosts.update.assert_called_once_with('1', kept_on=True)
         self.hosts.list.return_value = [host(kept_on=True)]
         text = self.text(HOSTS)
-        assert 'On, is kept on' in text
-        assert 'Let Sleep' in text
-        self.post(HOSTS, action='hosts__let_sleep__1')
+        assert 'On, kept on' in text
+        assert 'Allow Power Off' in text
+        self.post(HOSTS, action='hosts__allow_power_off__1')
         self.hosts.update.assert_called_with('1', kept_on=False)
 
     def test_power_of_hosts_is_shown(self) -> None:
-        shown = ('On', 'Is switched off', 'Off', 'Is switched on')
-        for power, told in zip(('awake', *PowerState), shown, strict=True):
+        shown = ('On', 'Powering off', 'Off', 'Powering on')
+        for power, word in zip(('awake', *PowerState), shown, strict=True):
             self.hosts.list.return_value = [host(power=power)]
-            assert re.search(rf'>\s*{told}\s*</td>', self.text(HOSTS))
+            assert re.search(rf'>\s*{word}\s*</td>', self.text(HOSTS))
 
     def test_bars_of_hosts_say_whose_they_are(self) -> None:
         bars = tuple(
@@ -133,8 +133,8 @@ class AdminTest(PageTest):
         calendar.hosts.side_effect = lambda limit, **_: iter(hosts[:limit])
         calendar.capacity.return_value = []
         text = self.text(HOST_CALENDAR, q='compute2999')
-        assert 'Only the first 1999 hosts were looked through.' in text
-        assert 'Nothing' not in text.split('What is reserved')[1].split('</h2>')[1][:300]
+        assert 'Only the first 1999 hosts were searched.' in text
+        assert 'Nothing' not in text.split('<h2>Reservations')[1].split('</h2>')[1][:300]
 
     def test_calendar_of_hosts_has_a_row_for_each(self) -> None:
         calendar = self.client_of_leases.calendar
@@ -154,13 +154,20 @@ class AdminTest(PageTest):
         first = Bar('l1', 'first', 'p1', 'ACTIVE', 'r1', NOW - HOUR, NOW + 2 * HOUR)
         second = Bar('l2', 'second', 'p1', 'PENDING', 'r2', NOW + 9 * HOUR, NOW + 20 * HOUR)
         text = self.promised(second, first)
-        assert text.count('class="climate-slot"') == 2
+        assert text.count('class="climate-slot climate-sign-right"') == 2
         start, end = (f'{times.round_up(NOW + 2 * HOUR):%Y-%m-%d+%H%%3A%M}', NOW + 9 * HOUR)
         assert f'create/?start={start}&amp;end={end:%Y-%m-%d+%H%%3A%M}"' in text
         # A cancelled lease keeps its times, but not its hosts.
         cancelled = dataclasses.replace(second, status='TERMINATED')
-        assert self.promised(first, cancelled).count('class="climate-slot"') == 1
+        assert self.promised(first, cancelled).count('class="climate-slot ') == 1
         assert 'climate-slot' not in self.promised(first, reservable=False)
+
+    def test_sign_of_a_gap_is_not_on_the_side_of_a_name(self) -> None:
+        # The name of a short lease at the end of the week is at its left.
+        late = Bar('l1', 'late', 'p1', 'PENDING', 'r1', NOW + 100 * HOUR, NOW + 105 * HOUR)
+        text = self.promised(late)
+        assert 'climate-bar climate-pending climate-before' in text
+        assert re.findall(r'climate-sign-(\w+)', text) == ['left', 'right']
 
     def test_lease_that_its_reader_may_not_see_has_no_link(self) -> None:
         bar = Bar('l1', 'first', 'p1', 'ACTIVE', 'r1', NOW - HOUR, NOW + 2 * HOUR)
@@ -176,10 +183,10 @@ class AdminTest(PageTest):
         self.hosts.list.return_value = []
         assert 'No host is in a pool.' in self.text(HOSTS)
         self.leases.list.return_value = []
-        assert 'No lease waits.' in self.text(QUEUE)
+        assert 'No lease is queued.' in self.text(QUEUE)
         self.client_of_leases.usage.return_value = []
         for name in (USAGE, PLANNED):
-            assert 'No project had a lease in this time.' in self.text(name)
+            assert 'No project had a lease in this period.' in self.text(name)
         calendar = self.client_of_leases.calendar
         calendar.hosts.return_value, calendar.capacity.return_value = [], []
         assert 'The panel Hosts adds hosts' in self.text(HOST_CALENDAR)
@@ -226,7 +233,7 @@ class AdminTest(PageTest):
             assert (f'?before=l{first}"' in text) is back, query
         assert 'Only' not in text
         self.leases.list.return_value = waiting * 200
-        assert 'Only 1000 of the leases that wait are shown.' in self.text(QUEUE)
+        assert 'Only 1000 of the queued leases are shown.' in self.text(QUEUE)
 
     def test_usage_is_of_the_time_that_is_asked_for(self) -> None:
         used = {'host_hours': 3.25}

@@ -4,9 +4,11 @@
 import datetime
 import zoneinfo
 from typing import Any
+from unittest import mock
 
 import pytest
 from django import urls
+from openstack import exceptions as sdk_exceptions
 
 from climate_dashboard import times
 from climate_dashboard.calendar import drawing, views
@@ -192,7 +194,7 @@ class CalendarTest(PageTest):
     def test_row_of_new_leases_leads_to_the_form(self) -> None:
         self.calendar.bars.return_value = []
         text = self.text(INDEX)
-        assert text.count('class="climate-slot"') == 6
+        assert text.count('class="climate-slot climate-sign-middle"') == 6
         assert 'aria-label="Create a lease, from ' in text
         assert 'A plus sign in the row New lease' in text
         self._log_in('reader')
@@ -213,6 +215,25 @@ class CalendarTest(PageTest):
         text = self.text(INDEX)
         assert '2 of 4 free, 1 are yours' in text
         assert 'climate_leases/create/' not in text
+
+    def test_floating_ips_are_shown_with_the_name_of_their_network(self) -> None:
+        found = [Capacity('floating IP', name, 'floating IP', ()) for name in ('n1', 'n2')]
+        self.calendar.capacity.return_value = found
+        network = mock.Mock(id='n1')
+        network.name = 'public'
+        with mock.patch(
+            'climate_dashboard.networks.neutron.network_list', return_value=[network]
+        ) as network_list:
+            text = self.text(INDEX)
+        assert network_list.call_count == 1
+        for name in ('public', 'n2'):
+            assert f'class="climate-label">Floating IPs<small>{name}</small>' in text
+
+    def test_floating_ips_have_the_ids_of_networks_if_neutron_fails(self) -> None:
+        self.calendar.capacity.return_value = [Capacity('floating IP', 'n1', 'floating IP', ())]
+        error = sdk_exceptions.SDKException('down')
+        with mock.patch('climate_dashboard.networks.neutron.network_list', side_effect=error):
+            assert '<small>n1</small>' in self.text(INDEX)
 
     def test_what_is_counted_whole_comes_first(self) -> None:
         units = ('disk_gb', 'host', 'vcpus')
@@ -262,16 +283,16 @@ class CalendarTest(PageTest):
         most = views.MOST
         many = [bar(reservation_id=str(number)) for number in range(most + 1)]
         self.calendar.bars.return_value = many[:most]
-        told = f'Only the first {most} reservations of this time were looked through.'
+        warning = f'Only the first {most} reservations of this period were searched.'
         for query in ({}, {'q': 'nowhere'}):
-            assert told not in self.text(INDEX, **query)
-        assert 'Nothing that the filter looks for is reserved' in self.text(INDEX, q='nowhere')
+            assert warning not in self.text(INDEX, **query)
+        assert 'No reservation of this period matches the filter.' in self.text(INDEX, q='nowhere')
         self.calendar.bars.return_value = many
         for query in ({}, {'q': 'nowhere'}):
             text = self.text(INDEX, **query)
-            assert told in text
-            assert 'A shorter time shows the rest.' in text
-            assert 'is reserved in this time' not in text
+            assert warning in text
+            assert 'A shorter period shows the rest.' in text
+            assert 'is reserved in this period' not in text
 
     def test_bar_says_until_when_its_lease_can_be_extended(self) -> None:
         until = NOW + 2 * DAY

@@ -161,9 +161,9 @@ class EndFormsTest(PageTest):
         assert not self.leases.update.called
 
     def test_refusal_is_told_in_the_form(self) -> None:
-        told = 'The lease was changed concurrently.'
-        self.leases.update.side_effect = refused(told, kind=exceptions.Conflict)
-        assert told in self.send(EXTEND, by='2h').content.decode()
+        message = 'The lease was changed concurrently.'
+        self.leases.update.side_effect = refused(message, kind=exceptions.Conflict)
+        assert message in self.send(EXTEND, by='2h').content.decode()
 
     def test_form_opens_in_a_window_of_the_page(self) -> None:
         url = urls.reverse(EXTEND, args=['x'])

@@ -68,7 +68,7 @@ class CheckTest(FormTest):
         assert 'data-climate-start="' in outcome
         self.client_of_leases.availability.return_value = []
         outcome, _errors = self.answer('earliest')
-        assert 'There is no such time' in outcome
+        assert 'No time within the reservable period' in outcome
         assert not self.leases.dry_run.called
 
     def test_errors_stand_at_their_fields_and_nothing_is_requested(self) -> None:

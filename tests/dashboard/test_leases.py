@@ -40,7 +40,7 @@ class ListTest(PageTest):
         self.leases.list.return_value = [waiting]
         text = self.text(INDEX)
         assert 'Waiting<div' in text
-        assert 'Waits: number 3 in the queue. too few hosts' in text
+        assert 'Queued: position 3. too few hosts' in text
         assert 'End Lease' in text
 
     def test_row_of_a_lease_that_timed_out_is_that_of_an_error(self) -> None:

@@ -68,5 +68,5 @@ def test_what_is_not_there_yet_is_what_was_asked_for() -> None:
         shown('physical:host', min=1, max=3, resource_properties='vcpus>=16') == '1-3, vcpus>=16'
     )
     assert shown('virtual:floatingip', amount=2) == '2'
-    assert shown('virtual:instance', server={'name': 'web', 'count': 2}) == 'to be made: web'
+    assert shown('virtual:instance', server={'name': 'web', 'count': 2}) == 'to be created: web'
     assert shown('virtual:stack') == '-'

@@ -35,7 +35,7 @@ class AddHostForm(forms.SelfHandlingForm):
         try:
             api.client(request).hosts.create(data['name'], **details)
         except exceptions.ApiError as error:
-            self.api_error(api.told(error))
+            self.api_error(api.error_text(error))
             return False
         messages.success(request, _('The host %s was added.') % data['name'])
         return True
@@ -55,8 +55,8 @@ class DisableForm(forms.SelfHandlingForm):
         try:
             host = hosts.update(self._host_id, disabled=True, disabled_reason=data['reason'])
         except exceptions.ApiError as error:
-            self.api_error(api.told(error))
+            self.api_error(api.error_text(error))
             return False
-        told = _('The host %s takes no new leases.')
-        messages.success(request, told % host.hypervisor_hostname)
+        text = _('The host %s takes no new leases.')
+        messages.success(request, text % host.hypervisor_hostname)
         return True

@@ -48,7 +48,7 @@ class EnableHost(tables.BatchAction):
 
     name = 'enable'
     policy_rules = _UPDATE
-    help_text = _('New leases may have the host again.')
+    help_text = _('New leases can get the host again.')
 
     @staticmethod
     def action_present(count: int) -> Any:
@@ -71,7 +71,7 @@ class RemoveHost(tables.DeleteAction):
 
     name = 'remove'
     policy_rules = (('reservation', 'climate:hosts:delete'),)
-    help_text = _('Ordinary servers may come to the host again.')
+    help_text = _('Nova can place ordinary servers on the host again.')
 
     @staticmethod
     def action_present(count: int) -> Any:
@@ -87,11 +87,11 @@ class RemoveHost(tables.DeleteAction):
 
 
 class KeepOn(tables.BatchAction):
-    """Keep hosts from being switched off."""
+    """Keep Climate from powering hosts off."""
 
     name = 'keep_on'
     policy_rules = _UPDATE
-    help_text = _('The host is never switched off, and is switched on if it is off.')
+    help_text = _('Climate never powers the host off, and powers it on if it is off.')
 
     @staticmethod
     def action_present(count: int) -> Any:
@@ -109,20 +109,20 @@ class KeepOn(tables.BatchAction):
         api.client(request).hosts.update(host_id, kept_on=True)
 
 
-class LetSleep(tables.BatchAction):
-    """Let hosts be switched off while no lease needs them."""
+class AllowPowerOff(tables.BatchAction):
+    """Allow Climate to power hosts off while no lease needs them."""
 
-    name = 'let_sleep'
+    name = 'allow_power_off'
     policy_rules = _UPDATE
-    help_text = _('While no lease needs the host it is switched off, if hosts are at all.')
+    help_text = _('Climate may power the host off while no lease needs it.')
 
     @staticmethod
     def action_present(count: int) -> Any:
-        return ngettext_lazy('Let Sleep', 'Let Sleep', count)
+        return ngettext_lazy('Allow Power Off', 'Allow Power Off', count)
 
     @staticmethod
     def action_past(count: int) -> Any:
-        return ngettext_lazy('Lets Sleep', 'Lets Sleep', count)
+        return ngettext_lazy('Allowed Power Off of', 'Allowed Power Off of', count)
 
     def allowed(self, request: Any, host: Host | None = None) -> bool:
         return host is not None and host.kept_on
@@ -162,12 +162,12 @@ class HostsTable(tables.DataTable):
             'No host is in a pool. Add a host with Add Host: leases can reserve it.'
         )
         table_actions = (AddHost, RemoveHost)
-        row_actions = (DisableHost, EnableHost, KeepOn, LetSleep, RemoveHost)
+        row_actions = (DisableHost, EnableHost, KeepOn, AllowPowerOff, RemoveHost)
 
     def get_object_display(self, host: Host) -> str:
         return host.hypervisor_hostname
 
 
 def _power(host: Host) -> str:
-    told = words.word(words.POWERS, host.power)
-    return str(_('%s, is kept on') % told) if host.kept_on else told
+    power = words.word(words.POWERS, host.power)
+    return str(_('%s, kept on') % power) if host.kept_on else power

@@ -31,7 +31,9 @@ class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableVi
             found = api.client(self.request).hosts.list(marker=marker, limit=size + 1)
             hosts = [*itertools.islice(found, size + 1)]
         except Exception as error:  # noqa: BLE001
-            exceptions.handle(self.request, _('The hosts cannot be listed: %s') % api.told(error))
+            exceptions.handle(
+                self.request, _('The hosts cannot be listed: %s') % api.error_text(error)
+            )
             return []
         self._has_more_data = len(hosts) > size
         return hosts[:size]
@@ -64,5 +66,5 @@ class DisableView(allowed.AllowedMixin, times.LocalTimeMixin, forms.ModalFormVie
         context = super().get_context_data(**kwargs)
         address = 'horizon:admin:climate_hosts:disable'
         context['submit_url'] = urls.reverse(address, args=[self.kwargs['host_id']])
-        context['told'] = _('Leases that have the host keep it; new ones do not get it.')
+        context['text'] = _('Leases that have the host keep it; new ones do not get it.')
         return context

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The panel Waiting Leases: the queue of those for which there was not enough."""
+"""The panel Queued Leases: the queue of those for which there was not enough."""

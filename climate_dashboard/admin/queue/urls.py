@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The addresses of the panel Waiting Leases."""
+"""The addresses of the panel Queued Leases."""
 
 from django.urls import re_path
 

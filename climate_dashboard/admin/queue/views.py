@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of the panel Waiting Leases."""
+"""The pages of the panel Queued Leases."""
 
 import itertools
 from typing import Any, Final
@@ -49,9 +49,9 @@ class QueueTable(tables.DataTable):
 
     class Meta:
         name = 'queue'
-        verbose_name = _('Waiting Leases')
+        verbose_name = _('Queued Leases')
         no_data_message = _(
-            'No lease waits. A lease waits here for capacity if its owner chose that in its form.'
+            'No lease is queued. A lease is queued for capacity if its form chose that.'
         )
         pagination_param = 'after'
         prev_pagination_param = 'before'
@@ -68,17 +68,19 @@ class IndexView(times.LocalTimeMixin, tables.PagedTableMixin, tables.DataTableVi
 
     table_class = QueueTable
     template_name = 'climate_dashboard/table.html'
-    page_title = _('Waiting Leases')
+    page_title = _('Queued Leases')
 
     def get_data(self) -> list[Lease]:
         try:
             found = api.client(self.request).leases.list(status='WAITING', limit=_MOST + 1)
             waiting = [*itertools.islice(found, _MOST + 1)]
         except Exception as error:  # noqa: BLE001
-            exceptions.handle(self.request, _('The leases cannot be listed: %s') % api.told(error))
+            exceptions.handle(
+                self.request, _('The leases cannot be listed: %s') % api.error_text(error)
+            )
             return []
         if len(waiting) > _MOST:
-            messages.warning(self.request, _('Only %d of the leases that wait are shown.') % _MOST)
+            messages.warning(self.request, _('Only %d of the queued leases are shown.') % _MOST)
         ordered = sorted(waiting[:_MOST], key=lambda lease: lease.queue_position or 0)
         return self._page(ordered)
 
@@ -102,7 +104,7 @@ class PriorityForm(forms.SelfHandlingForm):
         label=_('Priority'),
         min_value=0,
         max_value=limits.PRIORITY,
-        help_text=_('From 0 to 9: those with a higher one come first'),
+        help_text=_('From 0 to 9: leases with a higher priority come first'),
     )
 
     def __init__(self, request: Any, *args: Any, lease_id: str, **kwargs: Any) -> None:
@@ -113,7 +115,7 @@ class PriorityForm(forms.SelfHandlingForm):
         try:
             api.client(request).leases.update(self._lease_id, priority=data['priority'])
         except client_exceptions.ApiError as error:
-            self.api_error(api.told(error))
+            self.api_error(api.error_text(error))
             return False
         messages.success(request, _('The priority was set.'))
         return True

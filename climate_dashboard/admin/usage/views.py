@@ -24,7 +24,7 @@ _HOURS = (
 )
 #: The columns of these hours.
 _NAMES = ('servers', 'vcpus', 'gigabytes', 'stacks', 'hosts', 'addresses', 'networks')
-_NOTHING = _('No project had a lease in this time. Choose another time above.')
+_NOTHING = _('No project had a lease in this period. Choose another period above.')
 _WEEK = datetime.timedelta(weeks=1)
 
 
@@ -98,7 +98,9 @@ class IndexView(times.LocalTimeMixin, tables.DataTableView):
         try:
             return api.client(self.request).usage(start, end, planned=self.planned)
         except Exception as error:  # noqa: BLE001
-            exceptions.handle(self.request, _('The usage cannot be read: %s') % api.told(error))
+            exceptions.handle(
+                self.request, _('The usage cannot be read: %s') % api.error_text(error)
+            )
             return []
 
     def get_context_data(self, **kwargs: Any) -> dict[str, Any]:

@@ -43,16 +43,16 @@
         old.remove();
       });
       fields().forEach(function (field) {
-        var told = (showsAll || touched.has(field.name)) && errors[field.name] || [];
+        var messages = (showsAll || touched.has(field.name)) && errors[field.name] || [];
         var group = field.closest('.form-group');
         var help = field.id + '_helptext';
         var ids = document.getElementById(help) ? [help] : [];
-        group.classList.toggle('has-error', told.length > 0);
-        if (told.length) {
+        group.classList.toggle('has-error', messages.length > 0);
+        if (messages.length) {
           var note = document.createElement('span');
           note.className = 'help-block';
           note.id = field.id + '_error';
-          note.textContent = told.join(' ');
+          note.textContent = messages.join(' ');
           group.append(note);
           ids.push(note.id);
           field.setAttribute('aria-invalid', 'true');
