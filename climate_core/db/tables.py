@@ -324,7 +324,7 @@ def unit_id_column(table: str, **options: Any) -> sa.Column[Any]:
     return required('unit_id', Serial, key, **options)
 
 
-#: Pieces of a unit that are promised to a reservation for a time. ``piece`` is NULL where that is
+#: Pieces of a unit that are allocated to a reservation for a time. ``piece`` is NULL where that is
 #: the whole unit. A unit with the generation that a promise was made at has no second one; this
 #: is the primary key, by which the allocations of a unit are side by side when all are read.
 ALLOCATIONS = define_table(

@@ -100,7 +100,7 @@ _LEASE: dict[str, Any] = {
     'event_id': EVENT_ID,
     'schema_version': value_schema(
         'integer',
-        f'{notifications.VERSION}; another one changes what stands here.',
+        'Version of this schema. A higher version is incompatible.',
         const=notifications.VERSION,
     ),
     'lease_id': _UUID,

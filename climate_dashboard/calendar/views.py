@@ -18,8 +18,8 @@ from climateclient.client import SERVICE_TYPE
 
 #: Maximum number of rows of a calendar; the sums include the rest.
 ROWS: Final = 200
-#: Of so many bars, or hosts if some are looked for, a calendar is made: with the one by which it
-#: is seen that there are more these are two pages of the service.
+#: Maximum number of bars, or of hosts if there is a filter. One more is read, to find out whether
+#: there are more: two pages of the service.
 MOST: Final = 1999
 
 

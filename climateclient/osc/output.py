@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from cliff import columns
+from osc_lib.cli import format_columns
 
 from climate_common import dates, lease_fields
 from climateclient import exceptions, models
@@ -200,13 +201,25 @@ def reservation(one: models.Reservation) -> tuple[tuple[str, ...], tuple[Any, ..
     return tuple(shown), tuple(shown.values())
 
 
+RESERVATIONS: Final = ('ID', 'Resource Type', 'Status', 'Resources')
+
+
+def reservation_row(one: models.Reservation) -> tuple[Any, ...]:
+    """Return a reservation in the order of :data:`RESERVATIONS`."""
+    names = [*map(one.params.get, ('hosts', 'floatingips'))]
+    resources = next(filter(None, names), None) or [
+        each for each in (one.resource_id or one.params.get('network_name'),) if each
+    ]
+    return (one.id, one.resource_type, one.status, format_columns.ListColumn(resources))
+
+
 _HOURS = {
     'server_hours': 'Servers',
     'vcpu_hours': 'VCPUs',
     'memory_gib_hours': 'Memory GiB',
-    'disk_gb_hours': 'Disk GB',
+    'disk_gb_hours': 'Disk GiB',
     'volume_hours': 'Volumes',
-    'volume_gb_hours': 'Volume GB',
+    'volume_gb_hours': 'Volume GiB',
     'stack_hours': 'Stacks',
     'host_hours': 'Hosts',
     'floatingip_hours': 'Floating IPs',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``openstack lease reservation add|set|remove``."""
+"""``openstack lease reservation list|add|set|remove``."""
 
 import argparse
 from collections.abc import Iterable, Iterator
@@ -12,6 +12,21 @@ from climateclient.osc import arguments, options, resources, shown
 
 #: Statuses of a reservation that holds a resource.
 LIVE = ('pending', 'active', 'error')
+
+
+class ListReservation(shown.Lister):
+    """List the reservations of a lease, with their resources."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        options.add_lease(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> shown.Rows:
+        from climateclient.osc import output
+
+        lease = options.leases(self).find(parsed_args.lease)
+        return output.RESERVATIONS, map(output.reservation_row, lease.reservations)
 
 
 class AddReservation(shown.ShowOne):

@@ -3,6 +3,7 @@
 
 ``doc/api_examples/capture.py`` captures them from the local cloud."""
 
+import functools
 import http
 import json
 import pathlib
@@ -50,7 +51,8 @@ class OneExample(Directive):
         return parent.children
 
 
-def load() -> dict[str, Example]:
+@functools.cache
+def load() -> Mapping[str, Example]:
     """Return the examples by their names; those of errors in the order of their statuses."""
     read = {
         path.stem: json.loads(path.read_text(encoding='utf-8'))

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, sync_playwright
 
+from climateclient.models import Lease
 from tests.browser.horizon import Horizon, Show, log_in
-from tests.browser.promises import Promises
+from tests.browser.promises import NOW, Promises, after
 from tests.cloud.people import Person, environment, member_of, wait_for
 from tests.cloud.pooling import POOL, enrolled
 
@@ -112,6 +113,12 @@ def promises(member: Person, pool: tuple[str, ...]) -> Iterator[Promises]:
 def others(stranger: Person, pool: tuple[str, ...]) -> Iterator[Promises]:
     """Return the leases of another project, which has none yet."""
     yield from _emptied(stranger)
+
+
+@pytest.fixture
+def taken(others: Promises) -> Lease:
+    """Return a lease of another project that has all hosts of the pool for three hours."""
+    return others.make('training', NOW, after(hours=3), hosts=len(POOL))
 
 
 def _emptied(person: Person) -> Iterator[Promises]:

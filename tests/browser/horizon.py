@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Horizon of the local cloud in a browser, as one user sees it."""
 
+import datetime
 import os
 import pathlib
 import re
@@ -50,6 +51,11 @@ def address() -> str:
         'the cloud must be up with Horizon: CLIMATE_CLOUD_HORIZON=1 devstack/local/cloud up'
     )
     return variables['CLIMATE_CLOUD_HORIZON_URL']
+
+
+def picked(time: datetime.datetime) -> str:
+    """Return a time as a picker has it."""
+    return f'{time:%Y-%m-%dT%H:%M}'
 
 
 def log_in(browser: Browser, person: Person) -> Any:
@@ -159,11 +165,22 @@ class Horizon:
         group.locator('.dropdown-toggle').click()
         group.locator('.dropdown-menu').get_by_text(option, exact=True).click()
 
+    def expect_form(self, start: str, end: str) -> None:
+        """Expect the form of a lease with times that have these texts."""
+        expect(self.page.get_by_label('Name', exact=True)).to_be_visible()
+        for label, time in (('Start (UTC)', start), ('End (UTC)', end)):
+            expect(self.page.get_by_label(label, exact=True)).to_have_value(re.compile(time))
+
     def fill_in_lease(self, name: str, duration: str = '4h') -> None:
         """Fill in the form of a lease of one host."""
         self.page.get_by_label('Name', exact=True).fill(name)
         self.page.get_by_label('Duration').fill(duration)
         self.choose('What to reserve', 'Whole hosts')
+
+    def create_lease(self, name: str) -> None:
+        """Create the lease of the form, which starts later."""
+        self.button('Create Lease').click()
+        expect(self.row(name)).to_contain_text('Pending')
 
     def act(self, row: Locator, action: str) -> None:
         """Choose an action in the menu of a row."""

@@ -2,8 +2,8 @@
 """Leases of whole hosts that are made without a browser, for pages to show."""
 
 import datetime
-from typing import Any
 
+from climateclient.models import Lease
 from tests.cloud.people import Person
 
 NOW = 'now'
@@ -24,7 +24,7 @@ class Promises:
 
     def make(
         self, name: str, start: datetime.datetime | str, end: datetime.datetime, hosts: int = 1
-    ) -> Any:
+    ) -> Lease:
         """Make a lease of so many hosts; return it when it runs, or has to wait for its start."""
         wanted = {'resource_type': 'physical:host', 'min': hosts, 'max': hosts}
         lease = self._leases.create(name, start=start, end=end, reservations=[wanted])
@@ -35,7 +35,7 @@ class Promises:
         wanted = {'resource_type': 'physical:host', 'min': 1, 'max': 1}
         self._leases.create(name, start=start, end=end, kind='retry', reservations=[wanted])
 
-    def named(self, name: str) -> Any:
+    def named(self, name: str) -> Lease:
         """Return the lease of a name; fail if there are none or several."""
         [found] = self._leases.list(name=name)
         return found

@@ -5,7 +5,7 @@ import re
 
 from playwright.sync_api import Locator, expect
 
-from tests.browser.horizon import CALENDAR, LEASES, Horizon, Show
+from tests.browser.horizon import CALENDAR, LEASES, Horizon, Show, picked
 from tests.browser.promises import NOW, Promises, after
 from tests.cloud.people import Person
 
@@ -97,16 +97,7 @@ def test_gap_leads_to_the_form_of_a_lease(
     expect(horizon.page.get_by_text('training')).to_have_count(0)
     gap = f'2 of 2 free, 0 are yours, from {first.end_date:%Y-%m-%d %H:%M} UTC'
     row.get_by_role('link', name=gap).click()
-    for label, time in (('Start (UTC)', first.end_date), ('End (UTC)', second.start_date)):
-        field = horizon.page.get_by_label(label, exact=True)
-        expect(field).to_have_value(f'{time:%Y-%m-%dT%H:%M}')
-
-
-def expect_form(horizon: Horizon, start: str, end: str) -> None:
-    """Expect the form of a lease with times of this day, or part of it."""
-    expect(horizon.page.get_by_label('Name', exact=True)).to_be_visible()
-    for label, time in (('Start (UTC)', start), ('End (UTC)', end)):
-        expect(horizon.page.get_by_label(label, exact=True)).to_have_value(re.compile(time))
+    horizon.expect_form(picked(first.end_date), picked(second.start_date))
 
 
 def test_day_without_a_lease_leads_to_the_form(
@@ -118,7 +109,7 @@ def test_day_without_a_lease_leads_to_the_form(
     first, second = re.findall(r'\d{4}-\d\d-\d\d', slot.get_attribute('title') or '')
     reach(horizon, slot)
     horizon.page.keyboard.press('Enter')
-    expect_form(horizon, first, second)
+    horizon.expect_form(first, second)
 
 
 def test_click_beside_a_bar_leads_to_the_form(
@@ -132,7 +123,7 @@ def test_click_beside_a_bar_leads_to_the_form(
     assert box
     assert row
     horizon.page.mouse.click(box['x'] + box['width'] / 2, row['y'] + row['height'] / 2)
-    expect_form(horizon, first, second)
+    horizon.expect_form(first, second)
 
 
 def test_text_over_a_bar_is_shown_by_mouse_and_keyboard(

@@ -7,8 +7,9 @@ from urllib import parse
 
 from playwright.sync_api import Request, Route, expect
 
-from tests.browser.horizon import CREATE, Horizon, Show
-from tests.browser.promises import NOW, Promises, after
+from climateclient.models import Lease
+from tests.browser.horizon import CREATE, Horizon, Show, picked
+from tests.browser.promises import Promises, after
 from tests.cloud.people import Person
 
 ANSWERS = '**/climate_leases/create/check/*'
@@ -21,10 +22,6 @@ def mark(horizon: Horizon) -> None:
 
 def is_marked(horizon: Horizon) -> bool:
     return bool(horizon.page.evaluate('window.marked === true'))
-
-
-def picked(time: datetime.datetime) -> str:
-    return f'{time:%Y-%m-%dT%H:%M}'
 
 
 def entered_name(request: Request) -> str:
@@ -60,9 +57,8 @@ def test_form_answers_while_it_is_filled_in(
 
 
 def test_next_start_is_filled_in_without_leaving_the_form(
-    show: Show, member: Person, promises: Promises, others: Promises
+    show: Show, member: Person, promises: Promises, taken: Lease
 ) -> None:
-    taken = others.make('training', NOW, after(hours=3), hosts=2)
     horizon = show(member, CREATE)
     mark(horizon)
     horizon.page.get_by_label('Starts in').fill('1h')
@@ -85,8 +81,7 @@ def test_next_start_is_filled_in_without_leaving_the_form(
     minutes = length.total_seconds() / 60
     assert 148 <= minutes <= 151
     assert is_marked(horizon)
-    horizon.button('Create Lease').click()
-    expect(horizon.row('nightly build')).to_contain_text('Pending')
+    horizon.create_lease('nightly build')
     assert promises.named('nightly build').start_date == taken.end_date
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
+from climateclient.models import Lease
 from tests.browser.conftest import PROJECT
-from tests.browser.horizon import HOST_CALENDAR, HOSTS, QUEUE, USAGE, Show
+from tests.browser.horizon import HOST_CALENDAR, HOSTS, QUEUE, USAGE, Show, picked
 from tests.browser.promises import NOW, Promises, after
 from tests.cloud.people import Person
 from tests.cloud.pooling import enrolled
@@ -56,6 +57,18 @@ def test_calendar_of_hosts_shows_the_leases_of_all_projects(
     expect(horizon.page).to_have_title(re.compile('load test'))
 
 
+def test_sign_of_a_short_gap_is_not_behind_a_name(
+    show: Show, admin: Person, promises: Promises, others: Promises, pool: tuple[str, ...]
+) -> None:
+    first = promises.make('training', NOW, after(hours=8), hosts=2)
+    second = promises.make('load test', after(hours=12), after(hours=60), hosts=2)
+    horizon = show(admin, HOST_CALENDAR)
+    expect(horizon.bar('training').first).to_have_class(re.compile('climate-after'))
+    # A click fails if something else is over the sign.
+    horizon.page.locator('.climate-plus').first.click()
+    horizon.expect_form(picked(first.end_date), picked(second.start_date))
+
+
 def test_host_in_maintenance_is_shown_with_its_reason(
     show: Show, admin: Person, serviced: str
 ) -> None:
@@ -72,9 +85,8 @@ def test_host_in_maintenance_is_shown_with_its_reason(
 
 
 def test_waiting_lease_gets_another_priority(
-    show: Show, admin: Person, promises: Promises, others: Promises
+    show: Show, admin: Person, promises: Promises, taken: Lease
 ) -> None:
-    others.make('training', NOW, after(hours=5), hosts=2)
     promises.queue('nightly build', after(hours=1), after(hours=2))
     horizon = show(admin, QUEUE)
     row = horizon.row('nightly build')

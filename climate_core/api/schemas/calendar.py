@@ -115,10 +115,10 @@ HOST: Final[dict[str, Any]] = common.closed(
     ('id', 'hypervisor_hostname', 'pool', 'reservable', 'bars'),
 )
 _AMOUNTS: Final = {
-    'total': 'The capacity, also of units that take no new allocations.',
-    'promised': 'What is allocated of it to all projects.',
-    'own': 'What is allocated of it to this project.',
-    'free': 'What is left of units that take new allocations.',
+    'total': 'Total amount, including units that take no new allocations.',
+    'promised': 'Amount that is allocated to all projects.',
+    'own': 'Amount that is allocated to this project.',
+    'free': 'Free amount of the units that take new allocations.',
 }
 _STEP: Final[dict[str, Any]] = {
     'time': common.ANSWERED_DATE,

@@ -46,8 +46,9 @@ def add_lease_commands(subparsers: Any) -> None:
         'stuck',
         help='list leases and events without progress',
         description='List expired claims that no manager has taken, events that are due or fail '
-        'repeatedly, leases that are not TERMINATED after their end, leases that stay in a '
-        'transitional state or in ERROR, and trusts of leases that have ended.',
+        'repeatedly, leases that are not TERMINATED after their end, leases that are in a '
+        'transitional state or in ERROR for --older seconds, and trusts of leases that have '
+        'ended.',
     )
     add_thresholds(parser)
     _add_lease_option(parser)
@@ -68,8 +69,8 @@ def add_thresholds(parser: argparse.ArgumentParser) -> None:
         type=_parse_seconds,
         default=_DEFAULT_THRESHOLDS.seconds,
         metavar='SECONDS',
-        help='seconds for which an event may fail, or a lease may stay in such a state '
-        '(%(default)g)',
+        help='seconds for which an event may fail, or a lease may be in a transitional state or '
+        'in ERROR, before it is listed; 0: list immediately (%(default)g)',
     )
     parser.add_argument(
         '--grace',

@@ -16,7 +16,7 @@ from climate_dashboard.leases.tables import DETAIL
 from climateclient import exceptions as client_exceptions
 from climateclient.models import Lease
 
-#: So many leases that wait are read; their order is known only of all of them.
+#: Maximum number of queued leases that are read; only all of them have an order.
 _MOST: Final = 1000
 _INDEX = urls.reverse_lazy('horizon:admin:climate_queue:index')
 _PRIORITY: Final = 'horizon:admin:climate_queue:priority'

@@ -32,7 +32,7 @@ def test_usage_shows_hours_reserved_and_used(run, http):
         '2026-12-01T00:00:00+00:00',
     )
     assert (shown['Servers reserved'], shown['Servers used']) == (4.5, 1.25)
-    assert (shown['VCPUs reserved'], shown['Disk GB used']) == (9.0, None)
+    assert (shown['VCPUs reserved'], shown['Disk GiB used']) == (9.0, None)
     assert http.last_request.qs == {
         'start': ['2026-11-01t00:00:00+00:00'],
         'end': ['2026-12-01t00:00:00+00:00'],

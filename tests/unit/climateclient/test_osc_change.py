@@ -169,6 +169,25 @@ def test_on_end_for_a_lease_without_servers(fail, http):
     assert '--on-end stop: there is no server to take it.' in err
 
 
+def test_reservations_are_listed_with_their_resources(run, http):
+    reservations = [
+        samples.reservation(),
+        samples.reservation(id='r2', resource_id=None, hosts=['compute4', 'compute5']),
+        samples.reservation(id='r3', resource_id=None, network_name='net1'),
+        samples.reservation(id='r4', resource_id=None, status='deleted'),
+    ]
+    http.get(LEASE, json={'lease': samples.lease(reservations=reservations)})
+    rows = json.loads(run('lease', 'reservation', 'list', LEASE_ID, '-f', 'json'))
+    assert rows[0] == {
+        'ID': RESERVATION_ID,
+        'Resource Type': 'virtual:instance',
+        'Status': 'pending',
+        'Resources': [SERVER_ID],
+    }
+    assert [row['Resources'] for row in rows[1:]] == [['compute4', 'compute5'], ['net1'], []]
+    assert 'compute4, compute5' in run('lease', 'reservation', 'list', LEASE_ID)
+
+
 def test_on_end_changes_reservations_that_know_it(run, http, sent, lease):
     volume = samples.reservation(
         id=OTHER_ID, resource_type='virtual:volume', resource_id=VOLUME_ID
