@@ -17,7 +17,7 @@ _PATH = '/feeds'
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A feed; ``token``, and ``url`` with it, are only told when it is created."""
+    """A feed; only the answer to its creation has ``token`` and ``url``."""
 
     id: str
     name: str

@@ -70,7 +70,7 @@ def load_metadata() -> sa.MetaData:
 
 
 Uuid = sa.String(36)
-#: A name that is told apart by case, which MariaDB and MySQL only do when they are asked to.
+#: A name with case, which MariaDB and MySQL ignore in their default collation.
 Name = sa.String(NAME_LENGTH).with_variant(
     mysql.VARCHAR(NAME_LENGTH, collation='utf8mb4_bin'), 'mysql', 'mariadb'
 )

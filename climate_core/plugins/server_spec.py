@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 
-#: The property of a reservation that says what is to be made.
+#: The property of a reservation with the specification of its servers.
 SPEC_KEY: Final = 'server'
-#: What nova-scheduler is told of the servers.
+#: The scheduler hints of the servers.
 HINTS_KEY: Final = 'scheduler_hints'
 _NETWORKS: Final = f'{SPEC_KEY}.{server_checks.NETWORKS_KEY}'
 _ZONE: Final = f'{SPEC_KEY}.availability_zone'

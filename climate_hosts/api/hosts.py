@@ -182,8 +182,8 @@ def allocations(backend: Backend, request: Request) -> webob.Response:
         found, more = db.HOSTS.page(session, {}, *page)
         ids = [host.id for host in found]
         filters = (asked.get('lease_id'), asked.get('reservation_id'))
-        promised = list_allocations(session, ids, *(text and text.lower() for text in filters))
-        return [allocation_view(host, promised) for host in found], more
+        allocations = list_allocations(session, ids, *(text and text.lower() for text in filters))
+        return [allocation_view(host, allocations) for host in found], more
 
     found, more = backend.database.read(read)
     links = next_links(request, found[-1]['resource_id']) if more else None
@@ -312,7 +312,7 @@ def pool_view(row: hosts.Pool) -> dict[str, Any]:
     }
 
 
-def allocation_view(host: hosts.Host, promised: Iterable[UnitAllocation]) -> dict[str, Any]:
+def allocation_view(host: hosts.Host, allocations: Iterable[UnitAllocation]) -> dict[str, Any]:
     """Return the reservations to which a host is allocated, as the API shows them."""
     return {
         'resource_id': str(host.id),
@@ -325,7 +325,7 @@ def allocation_view(host: hosts.Host, promised: Iterable[UnitAllocation]) -> dic
                 'start_date': dates.serialize(each.start_date),
                 'end_date': dates.serialize(each.end_date),
             }
-            for each in promised
+            for each in allocations
             if each.unit_id == host.id
         ],
     }

@@ -294,9 +294,9 @@ def _mark_leaving(session: orm.Session, host_id: int) -> hosts.Host:
     host = db.HOSTS.get(session, host_id, lock=True)
     hosts.check_not_evacuating(host)
     hosts.check_awake(host)
-    promised = registered_units.find_last_allocation(session, host_id)
-    if promised is not None:
-        count, end = promised
+    last = registered_units.find_last_allocation(session, host_id)
+    if last is not None:
+        count, end = last
         raise exceptions.HostInUse(
             f'Host {host.hypervisor_hostname} is allocated to '
             f'{words.counted(count, "reservation")}, the last until '

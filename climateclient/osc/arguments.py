@@ -165,7 +165,7 @@ def _json(option: str, text: str) -> dict[str, Any]:
 
 
 def _example(option: str) -> str:
-    return f"Right would be: {option} '{_EXAMPLES[option]}'"
+    return f"Example: {option} '{_EXAMPLES[option]}'"
 
 
 def checked(option: str, read: Callable[[], T]) -> T:

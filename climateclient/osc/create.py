@@ -142,11 +142,11 @@ def _kind(parsed_args: argparse.Namespace) -> dict[str, Any]:
             '--best-effort-timeout: hosts are only drained for a lease of --kind best_effort.',
         ),
     }
-    for name, (kind, told) in only.items():
+    for name, (kind, error) in only.items():
         value = getattr(parsed_args, name)
         if value is None:
             continue
         if parsed_args.kind != kind:
-            raise exceptions.CommandError(told)
+            raise exceptions.CommandError(error)
         given[name] = value
     return given

@@ -299,8 +299,10 @@ class UnsetPool(shown.Command):
         def remove(present: Any) -> pool_access.Users:
             if parsed_args.all:
                 return set(), set()
-            told = f'The pool {parsed_args.pool}', 'openstack lease host pool set'
-            return pool_access.without(present, projects, domains, told)
+            name = f'The pool {parsed_args.pool}'
+            return pool_access.without(
+                present, projects, domains, name, 'openstack lease host pool set'
+            )
 
         pool_access.change(self, parsed_args.pool, remove)
 

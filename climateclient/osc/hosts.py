@@ -167,7 +167,7 @@ def _read(option: str, text: str, keys: _Keys, with_filters: bool = True) -> dic
     """
     if not text.strip(' ,'):
         raise exceptions.CommandError(
-            f"{option} is empty. Right would be: {option} '{_EXAMPLES[option]}'"
+            f"{option} is empty. Example: {option} '{_EXAMPLES[option]}'"
         )
     values: dict[str, Any] = {}
     compared = []
@@ -178,14 +178,14 @@ def _read(option: str, text: str, keys: _Keys, with_filters: bool = True) -> dic
         if found is None:
             raise exceptions.CommandError(
                 f'{option} {text}: part {number}, "{part}", is not <key>=<value> or '
-                f"<property><operator><value>. Right would be: {option} '{_EXAMPLES[option]}' "
+                f"<property><operator><value>. Example: {option} '{_EXAMPLES[option]}' "
                 '(with the quotation marks, or the shell reads > and < itself)'
             )
         key, operator, value = found
         if not with_filters and (key not in keys or operator != '='):
             known = ', '.join(f'{each}=<value>' for each in keys)
             raise exceptions.CommandError(
-                f'{option} {text}: "{part}" is not one of {known}. Right would be: '
+                f'{option} {text}: "{part}" is not one of {known}. Example: '
                 f"{option} '{_EXAMPLES[option]}'"
             )
         if key in values and operator == '=':

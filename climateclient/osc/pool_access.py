@@ -47,14 +47,14 @@ def users(cmd: command.Command, parsed_args: argparse.Namespace) -> Users:
     return projects, {options.domain_id(cmd, each) for each in parsed_args.domain}
 
 
-def without(present: Any, projects: set[str], domains: set[str], told: tuple[str, str]) -> Users:
-    """Return who is left when projects and domains may not use something any more.
+def without(present: Any, projects: set[str], domains: set[str], name: str, command: str) -> Users:
+    """Return who has access after projects and domains have lost it.
 
-    :param present: has those who may use it now
-    :param told: what it is, and the command that says who may
-    :raises CommandError: one of them may not, or none would be left
+    :param present: the pool or segment, with those who have access now
+    :param name: its name in an error
+    :param command: the command that sets who has access
+    :raises CommandError: one of them has no access, or none would be left
     """
-    name, command = told
     if not (present.project_ids or present.domain_ids):
         raise exceptions.CommandError(
             f'{name} is for all projects: none can be removed from it. {command} restricts it to '

@@ -188,8 +188,10 @@ class UnsetSegment(shown.ShowOne):
         if parsed_args.all:
             details |= {'project_ids': [], 'domain_ids': []}
         elif projects or domains:
-            told = f'The segment {parsed_args.segment}', 'openstack lease segment set'
-            left = pool_access.without(present, projects, domains, told)
+            name = f'The segment {parsed_args.segment}'
+            left = pool_access.without(
+                present, projects, domains, name, 'openstack lease segment set'
+            )
             details |= {'project_ids': sorted(left[0]), 'domain_ids': sorted(left[1])}
             details['generation'] = present.generation
         elif not parsed_args.extra:

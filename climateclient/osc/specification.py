@@ -100,6 +100,7 @@ class Option:
         return int(value)
 
     def wrong(self, text: str, why: str) -> exceptions.CommandError:
-        """Return the error of what cannot be read, with what would be right."""
-        told = f'Right would be: {self.name} {self.example}'
-        return exceptions.CommandError(f'{self.name} {text}: {why}. {told}')
+        """Return the error of a value that cannot be read, with an example."""
+        return exceptions.CommandError(
+            f'{self.name} {text}: {why}. Example: {self.name} {self.example}'
+        )

@@ -66,7 +66,7 @@ def _find_id(item: Item, number: int, neutron: Any) -> Item:
     try:
         found = neutron.find_resourceid_by_name_or_id(neutron.RES_TYPE_NETWORK, item[_NETWORK])
     except (exceptions.NotFound, exceptions.NeutronClientNoUniqueMatch) as error:
-        # Other trouble of Neutron says nothing of the template: Heat tells it, and tries again.
-        told = f'{RESERVATIONS}[{number}].{_NETWORK}: {error!s:.500}'
-        raise exception.StackValidationFailed(message=told)
+        # Heat reports other errors of Neutron, and tries again.
+        message = f'{RESERVATIONS}[{number}].{_NETWORK}: {error!s:.500}'
+        raise exception.StackValidationFailed(message=message)
     return {**item, _NETWORK: found}

@@ -35,7 +35,7 @@ class ReservationFilter(filters.BaseHostFilter):
 class PoolFilter(filters.BaseHostFilter):
     """Enable the pool of reserved hosts in this nova-scheduler; pass every host.
 
-    Who may enter the pool is asked of Placement, by :func:`nova_ext.scheduler.pool.isolate_pool`:
+    Placement enforces access to the pool, by :func:`nova_ext.scheduler.pool.isolate_pool`:
     a filter sees only hosts that Placement returned, and none where a host is forced. It is a
     filter so that nova.conf alone enables it, and a scheduler that cannot have it does not start.
     """

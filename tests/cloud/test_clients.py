@@ -47,22 +47,7 @@ def openstack(member: Person) -> Callable[..., Any]:
     return run
 
 
-def test_openstack_lease_commands_show_and_extend_a_lease(booking: Booking) -> None:
-    server = booking.reserve(start=at(hours=1), end=at(hours=2))
-    lease = booking.lease_of(server.id)
-    person = booking.person
-    shown = person.cli('openstack', 'lease', 'show', lease.name, '-f', 'json')
-    assert shown.returncode == 0, shown.stderr
-    assert json.loads(shown.stdout)['status'] == 'PENDING'
-    changed = person.cli('openstack', 'lease', 'set', lease.id, '--extend', '1h')
-    assert changed.returncode == 0, changed.stderr
-    assert (person.leases.get(lease.id).end_date - lease.end_date).total_seconds() == 3600
-    deleted = person.cli('openstack', 'lease', 'delete', lease.id, '--wait')
-    assert deleted.returncode == 0, deleted.stderr
-    booking.wait_gone(server.id)
-
-
-def told(lease: Lease) -> bool:
+def notified(lease: Lease) -> bool:
     """Tell whether the user of a manual lease knows that it can be started."""
     return any(e.event_type == 'ready_to_start' and e.status == 'DONE' for e in lease.events)
 
@@ -117,7 +102,7 @@ def test_the_life_of_a_lease_by_commands(
 
     openstack('lease', 'set', name, '--start-policy', 'manual', '--start', 'now')
     lease_id = booking.lease_of(server.id).id
-    wait_for(lambda: told(booking.person.leases.get(lease_id)), 'the user is told')
+    wait_for(lambda: notified(booking.person.leases.get(lease_id)), 'the user is notified')
     shown = openstack('lease', 'show', name)
     assert (shown['status'], shown['start_policy']) == ('PENDING', 'manual')
     assert 'Waiting' in shown['status_reason']

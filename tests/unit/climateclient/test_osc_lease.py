@@ -159,7 +159,7 @@ def test_create_for_a_missing_server_is_refused(fail, http, sent, created):
         (['--for', '3h', '--reservation', 'min=1,min=2'], 'min is given twice'),
         (
             ['--for', '3h', '--reservation', '{"a":1,'],
-            'at character 8, before "". Right would be: --reservation \'{"resource_type',
+            'at character 8, before "". Example: --reservation \'{"resource_type',
         ),
         (['--for', '3h', '--reservation', '{"a":' * 100_000], 'the JSON is too deep'),
         (

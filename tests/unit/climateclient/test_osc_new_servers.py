@@ -99,5 +99,5 @@ def test_new_servers_of_a_server_group(run, sent, http):
 def test_what_cannot_be_read_is_refused_and_says_what_would_be_right(fail, sent, text, said):
     told = ' '.join(fail(*CREATE, '--new-server', text).split())
     assert said in told
-    assert 'Right would be: --new-server flavor=m1.small,image=cirros' in told
+    assert 'Example: --new-server flavor=m1.small,image=cirros' in told
     assert not sent('POST')

@@ -49,5 +49,5 @@ def test_new_volume_of_a_snapshot(run, sent):
 def test_what_cannot_be_read_is_refused_and_says_what_would_be_right(fail, sent, text, said):
     told = ' '.join(fail(*CREATE, '--new-volume', text).split())
     assert said in told
-    assert 'Right would be: --new-volume size=10,type=ssd,count=2' in told
+    assert 'Example: --new-volume size=10,type=ssd,count=2' in told
     assert not sent('POST')
