@@ -37,7 +37,8 @@ def dry_run_create(
 
     :returns: ``granted``; ``waits``, whether the lease would be created and queued; ``refusals``,
         all rejections as the API returns errors; ``available_from``, the earliest start at which
-        the same request would be granted, if that is known; ``start_date`` and ``end_date``
+        the request would be granted for the same duration, if that is known; ``start_date`` and
+        ``end_date``
     :raises climate_core.exceptions.BadRequest: the start or the end is invalid
     :raises climate_core.exceptions.ServiceUnavailable: a required service does not answer
     """
@@ -135,12 +136,11 @@ def _check_quota(quota: Quota, draft: Draft, errors: ErrorCollector) -> list[dat
 def _find_latest(
     waits: list[datetime | None], draft: Draft, errors: ErrorCollector
 ) -> datetime | None:
-    """Return when the last reason of a rejection ends, if the request allows that start."""
+    """Return when the last reason of a rejection ends, if all of them are known."""
     known = [each for each in waits if each is not None]
     if not known or len(known) < len(errors.found) or draft.request is None:
         return None
-    latest = max(known)
-    return None if draft.request.lasts is None and latest >= draft.request.end else latest
+    return max(known)
 
 
 #: How far ahead windows are searched by default, and at most.

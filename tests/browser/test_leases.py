@@ -50,7 +50,7 @@ def test_lease_is_checked_created_and_seen_to_start(
     horizon.button('Check').click()
     expect(horizon.messages()).to_contain_text('It would be granted')
     expect(horizon.page.get_by_label('Name', exact=True)).to_have_value('nightly build')
-    horizon.keep('dashboard-create')
+    horizon.keep('checked')
     horizon.button('Create Lease').click()
     expect(horizon.messages()).to_contain_text('The lease nightly build was created.')
     # The row follows its lease without the page being loaded again.

@@ -31,7 +31,7 @@ def marked(folder: str = '.') -> set[tuple[str, str]]:
 def cells() -> Iterator[tuple[str, str, str]]:
     """Give the cells of the table: resource, kind, and what is said."""
     text = GUIDE.read_text()
-    table = text[text.index('What can have which kind:') :].split('\n\n', 3)[2]
+    table = text[text.index('Kinds of each resource:') :].split('\n\n', 3)[2]
     rows: list[list[str]] = []
     for begin, cell in _CELL.findall(table):
         if begin == '*':

@@ -47,4 +47,4 @@ def test_readme_links_to_the_documents() -> None:
 
 def test_anchors_of_both_kinds_of_headings() -> None:
     assert 'report-a-vulnerability' in list_anchors(ROOT / 'SECURITY.md')
-    assert 'what-you-need' in list_anchors(ROOT / 'doc/source/install/index.rst')
+    assert 'requirements' in list_anchors(ROOT / 'doc/source/install/index.rst')

@@ -220,7 +220,8 @@ DRY_RUN: dict[str, Any] = common.envelope(
             'available_from': {
                 **common.ANSWERED_DATE,
                 'type': ['string', 'null'],
-                'description': 'The earliest start that would be accepted, if that is known.',
+                'description': 'The earliest start that would be accepted for the same '
+                'duration, if that is known.',
             },
             'start_date': common.ANSWERED_DATE,
             'end_date': common.ANSWERED_DATE,

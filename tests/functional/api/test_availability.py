@@ -92,12 +92,14 @@ def test_what_it_says_is_granted_and_not_before(application: Any) -> None:
     refused = world.ask(application, 'POST', '/v1/leases', early, status=409).json
     assert refused['error_name'] == 'calendar.not_enough'
     assert refused['available_from'] == f'{DAY}T12:00:00.000000'
-    dry_run = world.ask(application, 'POST', '/v1/leases?dry_run=true', early, status=200).json
-    assert dry_run['dry_run']['granted'] is False
     lasting = {**early, 'duration': '2h'}
     del lasting['end_date']
-    dry_run = world.ask(application, 'POST', '/v1/leases?dry_run=true', lasting, status=200).json
-    assert dry_run['dry_run']['available_from'] == f'{DAY}T12:00:00.000000'
+    for body in (early, lasting):
+        answer = world.ask(application, 'POST', '/v1/leases?dry_run=true', body, status=200).json
+        dry_run = answer['dry_run']
+        assert dry_run['granted'] is False
+        assert dry_run['available_from'] == refused['available_from']
+        assert dry_run['refusals'][0]['available_from'] == refused['available_from']
     world.ask(application, 'POST', '/v1/leases', lease('12:00', '14:00', min=2), status=201)
 
 

@@ -32,7 +32,7 @@ class TestBeforeTheStart(ReservedTest):
         assert self.changes() == changes
 
     @guide_row('adds a server or volume', 'before')
-    @guide_row('takes one out', 'before')
+    @guide_row('removes one', 'before')
     def test_added_server_is_reserved_and_removed_one_is_deleted(self):
         stack = self.reserve_all(PLAIN)
         self.change(stack, with_second(PLAIN))
@@ -66,7 +66,7 @@ class TestBeforeTheStart(ReservedTest):
         self.start(stack)
         assert self.wakes() == before
 
-    @guide_row('takes one out, and fails', 'before')
+    @guide_row('removes one, and fails', 'before')
     def test_removed_server_is_reserved_again_by_a_rollback(self):
         """Heat deletes what nothing depends on at once, and not after all that is created."""
         stack = self.reserve_all(with_second(PLAIN))
@@ -78,7 +78,7 @@ class TestBeforeTheStart(ReservedTest):
         assert self.statuses() == ['RESERVED'] * 2
 
     @guide_row('another flavor, image or size', 'before')
-    @guide_row('what Heat makes a new one for', 'before')
+    @guide_row('a change that replaces it', 'before')
     @guide_row('other metadata', 'before')
     def test_other_property_reserves_a_new_server_and_then_deletes_the_old(self):
         stack = self.reserve_all(PLAIN)
@@ -203,7 +203,7 @@ class TestBeforeTheStart(ReservedTest):
 
     @guide_row('new dates of the lease', 'before')
     @guide_row('another lease', 'before')
-    @guide_row('no lease any more', 'before')
+    @guide_row('removes the lease', 'before')
     def test_another_lease_is_refused_and_without_one_everything_runs(self):
         """The stack is one reservation, and its lease would delete it at its end."""
         stack = self.reserve_all()

@@ -20,7 +20,7 @@ THERE = {'reserved': True, 'lease_id': {'get_resource': 'lease'}}
 
 
 class TestHints(ReservedTest):
-    @guide_row('no lease any more', 'after')
+    @guide_row('removes the lease', 'after')
     def test_hints_removed_after_the_start_keep_everything_running(self):
         stack = self.reserve()
         before = self.ids(stack, 'disk', 'server')

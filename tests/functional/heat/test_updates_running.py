@@ -26,7 +26,7 @@ class TestAfterTheStart(ReservedTest):
         (self.server,) = self.before
 
     @guide_row('adds a server or volume', 'after')
-    @guide_row('takes one out', 'after')
+    @guide_row('removes one', 'after')
     def test_added_server_is_woken_up_and_removed_one_is_deleted(self):
         self.change(self.stack, with_second(PLAIN))
         assert self.statuses() == ['ACTIVE', 'ACTIVE']
@@ -58,7 +58,7 @@ class TestAfterTheStart(ReservedTest):
         assert self.record(self.stack, 'server')['status'] == 'ACTIVE'
         assert [each for each in self.cloud.nova.changes if each[1] == self.server] == before
 
-    @guide_row('takes one out, and fails', 'after')
+    @guide_row('removes one, and fails', 'after')
     def test_removed_server_is_created_again_by_a_rollback(self):
         self.change(self.stack, with_second(PLAIN))
         (second,) = self.ids(self.stack, 'second')
@@ -88,7 +88,7 @@ class TestAfterTheStart(ReservedTest):
 
     stack_template = PLAIN
 
-    @guide_row('what Heat makes a new one for', 'after')
+    @guide_row('a change that replaces it', 'after')
     def test_replacement_is_reserved_and_woken_up_before_the_old_server_is_deleted(self):
         self.change(self.stack, REPLACED)
         (new,) = self.ids(self.stack, 'server')
@@ -116,7 +116,7 @@ class TestAfterTheStart(ReservedTest):
 
     @guide_row('new dates of the lease', 'after')
     @guide_row('another lease', 'after')
-    @guide_row('no lease any more', 'after')
+    @guide_row('removes the lease', 'after')
     def test_new_dates_or_another_or_no_lease_keep_everything_running(self):
         changes = self.changes()
         self.set_dates()

@@ -101,6 +101,9 @@ def reusable(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_when_it_would_be_granted(world: World, time: Time) -> None:
     world.create('a', name='first', end='2026-12-01 13:00')
     world.create('b', name='second', end='2026-12-01 15:00')
+    # With an end date it is the start for the same duration, as in the refusals.
+    answer = _dry(world, 'a', end_date='2026-12-01 12:30')
+    assert answer['available_from'] == '2026-12-01T13:00:00.000000'
     later = {'end_date': None, 'duration': '1h'}
     assert _dry(world, 'a', **later)['available_from'] == '2026-12-01T13:00:00.000000'
     assert _dry(world, 'a', 'b', 'c', **later)['available_from'] == '2026-12-01T15:00:00.000000'
@@ -113,8 +116,6 @@ def test_when_it_would_be_granted(world: World, time: Time) -> None:
 @pytest.mark.parametrize(
     'values',
     [
-        # The lease would be over by then.
-        {'end_date': '2026-12-01 12:30'},
         # Something else is wrong as well.
         {'name': '', 'end_date': None, 'duration': '1h'},
         # What other projects do is not told.
