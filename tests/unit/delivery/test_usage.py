@@ -40,7 +40,7 @@ def one(world: World) -> UsageReporter:
 def told(world: World) -> list[dict[str, Any]]:
     """Send what is in the outbox; return the payloads about usage."""
     world.sent.clear()
-    world.messages()
+    world.told()
     return [dict(payload) for kind, payload in world.sent if kind == 'lease.usage']
 
 

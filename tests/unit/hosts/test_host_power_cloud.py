@@ -90,7 +90,7 @@ def test_host_without_servers_and_promises_is_closed_and_switched_off(one):
     one.poll()
     assert one.state() is ASLEEP
     assert one.machines.switched == [('cn1', 'off')]
-    assert one.messages() == [('falling_asleep', 'cn1'), ('asleep', 'cn1')]
+    assert one.told() == [('falling_asleep', 'cn1'), ('asleep', 'cn1')]
     assert one.sleeps() == [('cn1', NOON, None)]
     # It takes promises as before.
     assert one.hosts.read().available
@@ -109,7 +109,7 @@ def test_host_with_a_server_is_not_switched_off(one):
     claim = one.hosts.read().provider_id, '00000000-0000-4000-8000-000000000001'
     fake_placement.add_server(one.hosts.state, *claim)
     one.poll(3)
-    assert (one.state(), one.messages(), one.machines.switched) == (None, [], [])
+    assert (one.state(), one.told(), one.machines.switched) == (None, [], [])
     # What proves that it is empty is Placement, and not what was read before.
     assert one.database.write(db_power.start_sleep, one.hosts.ids[0], MINUTE)
     one.poll()
@@ -176,12 +176,12 @@ def test_host_that_placement_does_not_have_is_not_ready(one):
     one.now += 60 * MINUTE
     one.poll()
     assert (one.state(), one.hosts.read().failed) == (WAKING, True)
-    assert one.messages()[-1] == ('failed', 'cn1')
+    assert one.told()[-1] == ('failed', 'cn1')
     provider(known)
     assert len(one.consumers()) == 1
     one.poll()
     assert (one.state(), one.service(), one.consumers()) == (None, ('enabled', None), [])
-    assert one.messages()[-1] == ('awake', 'cn1')
+    assert one.told()[-1] == ('awake', 'cn1')
 
 
 def test_refresh_takes_the_hold_for_no_server(one, caplog):
