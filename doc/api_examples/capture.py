@@ -5,8 +5,8 @@ Call every operation of the API once, as a member of a new project and as an adm
 write a file per call. Two runs write the same files: ids, times and addresses of the cloud are
 replaced, and long lists are cut.
 
-Only you may use the cloud then: the host compute3, an address and the VLAN 240 are added to Climate
-and removed, and compute5 is allocated.
+Only you may use the cloud then: the host compute3, an address and the VLAN 240 are added to
+Climate and removed, and compute5 is allocated.
 """
 
 import argparse
