@@ -152,7 +152,7 @@ class Forbidden(
 class LimitExceeded(
     Forbidden,
     code='limits.exceeded',
-    cure='End leases, request less, or raise the limit of the project.',
+    cure='End leases, request less, or ask the operator to raise the limit of the project.',
 ):
     """The project would have more than its limits allow."""
 
@@ -160,7 +160,10 @@ class LimitExceeded(
 class LeaseTooLong(
     Forbidden,
     code='lease.too_long',
-    cure='Request a shorter lease, or raise the limit of the project.',
+    cure=(
+        'Request a shorter lease. The operator sets the maximum in [limits] max_lease_seconds, '
+        'and exempts projects in [limits] exempt_projects.'
+    ),
 ):
     """The lease is longer than allowed."""
 
@@ -168,7 +171,10 @@ class LeaseTooLong(
 class LeaseTooFarAhead(
     Forbidden,
     code='lease.too_far_ahead',
-    cure='Request an earlier start, or raise the limit of the project.',
+    cure=(
+        'Request an earlier start. The operator sets the maximum in [limits] max_ahead_seconds, '
+        'and exempts projects in [limits] exempt_projects.'
+    ),
 ):
     """The lease starts further in the future than allowed."""
 

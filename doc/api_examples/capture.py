@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Capture the examples of the API reference from the local cloud.
 
-``python doc/api_examples/capture.py [FOLDER]`` calls every operation of the API once, as a member
-of a new project and as an administrator, and writes a file per call. Two runs write the same
-files: ids, times and addresses of the cloud are replaced, and long lists are cut.
+Call every operation of the API once, as a member of a new project and as an administrator, and
+write a file per call. Two runs write the same files: ids, times and addresses of the cloud are
+replaced, and long lists are cut.
+
+Only you may use the cloud then: the host compute3, an address and the VLAN 240 are added to
+Climate and removed, and compute5 is allocated.
 """
 
+import argparse
 import datetime
 import hashlib
 import json
@@ -520,5 +524,15 @@ def run(folder: pathlib.Path) -> None:
         identity.delete_project(identity.find_project(name))
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        'folder', type=pathlib.Path, nargs='?', default=FOLDER, help='default: %(default)s'
+    )
+    run(parser.parse_args().folder)
+
+
 if __name__ == '__main__':
-    run(pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
+    main()

@@ -66,7 +66,7 @@ def _lines() -> Iterator[str]:
         yield from (f'   * - ``{kind.event_type}``', f'     - {kind.sent}')
     yield ''
     common = list(rows(schemas.USER_EVENT_TYPE.schema))
-    yield from table('Payload of what tells of a lease', 'Field', common)
+    yield from table('Payload of the notifications of a lease', 'Field', common)
     for kind in schemas.list_types():
         own = [row for row in rows(kind.schema) if row not in common]
         title = 'Payload of' if kind.event_type == notifications.USAGE else 'Only in'

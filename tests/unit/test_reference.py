@@ -75,6 +75,14 @@ def test_webhook_of_the_notifications_page_is_verified_as_the_page_shows(
     now = examples.START.timestamp()
     assert verify(headers, body, examples.SECRET, now)
     assert not verify(headers, body + b' ', examples.SECRET, now)
+    for name in ('webhook-id', 'webhook-timestamp', 'webhook-signature'):
+        assert not verify({**headers, name: 'é'}, body, examples.SECRET, now)
+        assert not verify(
+            {key: value for key, value in headers.items() if key != name},
+            body,
+            examples.SECRET,
+            now,
+        )
 
 
 def test_picture_of_states_has_every_move(extension: Callable[[str], Any]) -> None:

@@ -5,10 +5,12 @@ import hmac
 
 
 def verify(headers, body, secret, now):
-    """Tell whether the lease service sent ``body``, bytes, shortly before ``now``, in seconds."""
-    sent = headers['webhook-timestamp']
-    signed = f'{headers["webhook-id"]}.{sent}.'.encode() + body
-    wanted = base64.b64encode(hmac.digest(secret.encode(), signed, hashlib.sha256)).decode()
-    given = (each.removeprefix('v1,') for each in headers['webhook-signature'].split())
-    fresh = abs(now - int(sent)) < 300
-    return fresh and any(hmac.compare_digest(wanted, each) for each in given)
+    """Return whether Climate sent ``body``, in bytes, within five minutes of ``now``."""
+    sent = headers.get('webhook-timestamp', '')
+    signed = f'{headers.get("webhook-id", "")}.{sent}.'.encode() + body
+    digest = hmac.digest(secret.encode(), signed, hashlib.sha256)
+    wanted = b'v1,' + base64.b64encode(digest)
+    given = headers.get('webhook-signature', '').encode().split()
+    if not any(hmac.compare_digest(wanted, each) for each in given):
+        return False
+    return abs(now - int(sent)) < 300
