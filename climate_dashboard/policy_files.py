@@ -10,7 +10,7 @@ from climateclient.client import SERVICE_TYPE
 _CONF: Final = pathlib.Path(__file__).parent / 'conf'
 #: The rules that an operator has changed; by default there are none.
 OWN: Final = str(_CONF / 'climate_policy.yaml')
-#: The rules that the lease service has if nobody changes them.
+#: The default rules of the lease service.
 DEFAULT: Final = str(_CONF / 'default_policies' / 'climate.yaml')
 
 

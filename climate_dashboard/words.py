@@ -115,7 +115,7 @@ _COUNTED: Final = {
 
 
 def type_of(reservation: Reservation) -> str:
-    """Return the type of a reservation; room for servers by their sizes is capacity, too."""
+    """Return the type of a reservation; capacity by sizes is capacity, too."""
     by_sizes = resource_types.VCPUS in reservation.params and not reservation.resource_id
     is_server = reservation.resource_type == resource_types.SERVER
     return resource_types.CAPACITY if is_server and by_sizes else reservation.resource_type
@@ -139,7 +139,7 @@ def word(words: Iterable[tuple[str, Any]], value: str | None) -> str:
 
 
 def waits(lease: Lease) -> bool:
-    """Tell whether a lease waits until there is enough for it."""
+    """Return whether a lease is queued."""
     return lease.status == 'WAITING'
 
 

@@ -51,8 +51,8 @@ class State(enum.StrEnum):
 HALF_ENROLLED: Final = (State.ENROLLING, State.NOT_ENROLLED)
 #: Why a host takes no allocations in states that need no details.
 _REASONS: Final = {
-    State.ENROLLING: 'The host is being enrolled.',
-    State.NOT_ENROLLED: 'The host could not be enrolled.',
+    State.ENROLLING: 'The host is being added to its pool.',
+    State.NOT_ENROLLED: 'The host could not be added to its pool.',
     State.RETURNING: 'The host is being returned to ordinary servers.',
     State.LEAVING: 'The host is being removed from its pool.',
 }

@@ -17,7 +17,7 @@ from climate_dashboard.leases import create_form, end_forms
 from climate_dashboard.leases.lease_mixin import INDEX, LeaseMixin
 from climateclient.models import Limit
 
-#: What the calendar promises whole; anything else can be extended whatever others have.
+#: Types that the calendar allocates as a whole: other leases can prevent their extension.
 _OF_CALENDAR: Final = {
     resource_types.HOST,
     resource_types.FLOATING_IP,

@@ -23,7 +23,7 @@ _WHAT: Final = (
     (asked.CAPACITY, _('Capacity for servers')),
     (asked.HOSTS, _('Whole hosts')),
     (asked.FLOATING_IPS, _('Floating IPs')),
-    (asked.STACK, _('Stack of a template')),
+    (asked.STACK, _('Stack from a template')),
     (asked.NOTHING, _('Nothing yet: resources join it later')),
 )
 #: The kind for which servers of others are moved, and who may create such leases.
@@ -31,9 +31,9 @@ _MOVING, _MOVING_RULE = 'best_effort', 'climate:leases:make_room'
 _KINDS: Final = (
     ('', _('The lease is rejected')),
     ('retry', _('The lease is queued until capacity is sufficient')),
-    (_MOVING, _('Servers of other projects are moved away from shared hosts')),
+    (_MOVING, _('Shared hosts are drained')),
 )
-_STARTS: Final = (('auto', _('By itself')), ('manual', _('When you start it')))
+_STARTS: Final = (('auto', _('Automatically')), ('manual', _('When you start it')))
 _GENERIC: Final = tuple(
     field for field in lease_fields.GENERIC if lease_fields.CREATE in field.set_by
 )

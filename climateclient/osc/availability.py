@@ -11,9 +11,9 @@ from climateclient.osc import arguments, floating_ips, hosts, networks, options,
 
 _SERVERS = '--servers'
 _NOTHING = (
-    'No time was found at which this could be reserved. --to looks further ahead than 30 days; '
-    'openstack lease create --dry-run with the same options, and with --new-server for --servers, '
-    'says what is lacking.'
+    'No time with sufficient capacity was found. Use --to to search more than 30 days; openstack '
+    'lease create --dry-run with the same options, and with --new-server for --servers, shows the '
+    'insufficient resource.'
 )
 
 

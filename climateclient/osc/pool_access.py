@@ -13,7 +13,7 @@ from climateclient.osc import options
 
 #: The ids of projects and of domains.
 Users = tuple[set[str], set[str]]
-#: How often a pool, or a segment, is read again that others changed meanwhile.
+#: Attempts to change a pool or a segment while others change it.
 _TRIES = 5
 
 T = TypeVar('T')

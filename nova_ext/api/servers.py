@@ -83,17 +83,17 @@ def _place(body: Any) -> str | None:
 
 
 def _check_hosts(context: Any, reservation_id: str) -> None:
-    """Refuse a reservation that no host is prepared for, or open to, in any project.
+    """Reject a reservation for which no host accepts servers of any project.
 
-    Whether this server gets into one that is there Placement judges at the claim; that of one
-    that does not answer now, too.
+    Placement enforces access to its hosts when it claims the server, and also if it does not
+    answer now.
     """
     members = [lanes.reservation_aggregate(reservation_id)]
     if providers.exist(context, members) is False:
         raise hints.BadHint(
             lanes.HINT,
-            f'no host is there for the reservation {reservation_id}: it is unknown, has not '
-            'started, is over, or waits for another host in place of one that failed',
+            f'no host accepts servers for the reservation {reservation_id}: its id is unknown, it '
+            'has not started, it has ended, or its failed host is being replaced',
         )
 
 

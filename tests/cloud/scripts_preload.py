@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ``openstack`` command imports whatever it is told; see :mod:`tests.cloud.scripts`."""
+"""Import what every ``openstack`` command needs; see :mod:`tests.cloud.scripts`."""
 
 import gc
 import importlib
@@ -23,5 +23,5 @@ for _group in importlib.metadata.entry_points().groups:
 # The first parser reads the metadata of all packages.
 importlib.import_module('openstackclient.common.module').ListCommand(None, None).get_parser('')
 scripts.entry_points()
-# No collection of garbage looks at it, and so copies its pages, in any of them.
+# Garbage collection in a fork would copy the shared pages.
 gc.freeze()

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from tests.cloud import scripts
 from tests.support.console import SOURCE, Block, Command, matches
 
-#: A command that takes longer never ends.
+#: Timeout of a command, in seconds.
 SECONDS = 300
 
 #: Stands for the script ``openstack`` on the shell's PATH: the process that has imported the
@@ -38,7 +38,7 @@ sys.exit(status)
 _FUNCTIONS = """
 wait_until() {
     local wanted=$1 shown start=$SECONDS; shift
-    while [ $((SECONDS - start)) -lt 240 ]; do
+    while [ $((SECONDS - start)) -lt 120 ]; do
         shown=$("$@") || true
         if [ "$shown" = "$wanted" ]; then return; fi
         sleep 1

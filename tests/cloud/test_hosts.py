@@ -41,7 +41,7 @@ def test_only_the_project_with_the_lease_lands_on_its_host(
     assert host in POOL
     early = booking.post({'reservation': reservation.id})
     assert early.status_code == 400, early.text
-    assert 'no host is there for the reservation' in early.text
+    assert 'no host accepts servers for the reservation' in early.text
 
     booking.person.leases.update(lease.id, start='now')
     booking.wait_lease(lease.id, 'ACTIVE')

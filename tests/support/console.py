@@ -131,6 +131,8 @@ class _Parser:
                 if line.strip() and self._said:
                     raise self._wrong(number, f'no block follows {self._said}')
                 number += 1
+        if self._said:
+            raise self._wrong(number - 1, f'no block follows {self._said}')
         return blocks
 
     def _wrong(self, number: int, what: str) -> ValueError:

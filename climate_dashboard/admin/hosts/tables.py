@@ -26,7 +26,7 @@ class AddHost(tables.LinkAction):
 
 
 def _is_disabled(host: Host) -> bool:
-    # Hosts that serve ordinary servers meanwhile are not reservable as those of a pool are.
+    # Shared hosts with ordinary servers are not reservable as those of a pool are.
     return bool(host.disabled_reason) or not (host.reservable or host.shared)
 
 

@@ -73,10 +73,10 @@ class HostLeasesTest(HostsTest):
         return made, self.host_of(made)
 
     def refused(self, lease):
-        """Tell whether nova-api refuses a server for it: no host is there for the lease."""
+        """Tell whether nova-api refuses a server for it: no host accepts it."""
         (reservation,) = lease.reservations
         answer = self.post({'reservation': reservation.id}, status=400).body
-        told = f'no host is there for the reservation {reservation.id}'
+        told = f'no host accepts servers for the reservation {reservation.id}'
         return told in answer['badRequest']['message']
 
     def change(self, lease, **wanted):

@@ -47,7 +47,7 @@ class TestWhoGetsIn(PoolTest):
         unknown = str(uuid.uuid4())
         answer = self.post({'reservation': unknown}, status=400).body['badRequest']
         assert answer['message'] == (
-            f'Invalid scheduler hint reservation: no host is there for the reservation {unknown}: '
+            f'Invalid scheduler hint reservation: no host accepts servers for the reservation {unknown}: '
             'it is unknown, has not started, is over, or waits for another host in place of one '
             'that failed'
         )

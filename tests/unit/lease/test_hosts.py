@@ -27,7 +27,7 @@ def test_host_is_as_it_is_known_whatever_its_operator_gave_it() -> None:
         ),
         (
             {'available': False, 'state': State.NOT_ENROLLED},
-            'could not be enrolled.',
+            'could not be added to its pool.',
             {'is_new', 'is_half_enrolled'},
         ),
         (

@@ -37,6 +37,7 @@
 
   function ReserveController($scope, events) {
     var reserve = this;
+    var isSent = false;
     reserve.wanted = false;
     reserve.start = null;
     reserve.duration = '4h';
@@ -53,7 +54,13 @@
 
     function setHints() {
       var spec = $scope.model.newInstanceSpec;
-      if (!reserve.wanted) {
+      // The form stays open after a failed launch, with the hints of that launch.
+      if (isSent) {
+        delete spec.scheduler_hints.reserved;
+        delete spec.scheduler_hints.lease_params;
+      }
+      isSent = reserve.wanted;
+      if (!isSent) {
         return;
       }
       var params = { name: spec.name, duration: reserve.duration };

@@ -67,8 +67,8 @@
       });
     }
 
-    function isPartlyFilled() {
-      return fields().some(function (field) { return field.validity.badInput; });
+    function findPartlyFilled() {
+      return fields().find(function (field) { return field.validity.badInput; });
     }
 
     function stop() {
@@ -82,7 +82,7 @@
 
     function ask(what) {
       stop();
-      if (isPartlyFilled()) {
+      if (findPartlyFilled()) {
         show('');
         return;
       }
@@ -144,7 +144,7 @@
       if (!button) {
         return;
       }
-      var partial = fields().find(function (field) { return field.validity.badInput; });
+      var partial = findPartlyFilled();
       if (partial) {
         event.preventDefault();
         partial.reportValidity();
