@@ -22,7 +22,7 @@ class RateLimit:
 
     @webob.dec.wsgify
     def __call__(self, request):
-        # Nova, Cinder and Heat show a service token; they limit their users themselves.
+        # Nova, Cinder and Heat send a service token. Limit their users in their own proxies.
         is_service = 'service' in request.headers.get('X-Service-Roles', '').split(',')
         wait = 0 if is_service else self._count(request.headers.get('X-Project-Id', ''))
         if wait:
