@@ -67,6 +67,16 @@ def check_authentication(conf: cfg.ConfigOpts) -> Iterator[str]:
         yield '[api] auth_strategy is noauth: the API accepts any user. Set keystone.'
 
 
+def check_token_cache(conf: cfg.ConfigOpts) -> Iterator[str]:
+    """Find a cache of validated tokens that its clients can forge."""
+    section = conf.keystone_authtoken
+    if section.memcached_servers and section.memcache_security_strategy.upper() == 'NONE':
+        yield (
+            '[keystone_authtoken] memcached_servers: every client that can write to memcached can '
+            'forge tokens. Set memcache_security_strategy = ENCRYPT and memcache_secret_key.'
+        )
+
+
 def check_secret_keys(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find a database whose secrets are in plain text."""
     secrets.register_keys(conf)
@@ -252,6 +262,7 @@ Check = Callable[[cfg.ConfigOpts], Iterator[str]]
 CHECKS: tuple[tuple[str, Check], ...] = (
     ('File modes', check_file_modes),
     ('Authentication', check_authentication),
+    ('Token cache', check_token_cache),
     ('Secrets at rest', check_secret_keys),
     ('Stored secrets', check_stored_secrets),
     ('External service', check_external),

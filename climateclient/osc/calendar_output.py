@@ -11,10 +11,10 @@ from typing import Any, Final, TextIO
 from cliff import columns
 
 from climate_common import dates
+from climate_common.words import escape
 from climateclient.calendar import Bar, HostBars
 from climateclient.osc.host_output import LinesColumn
 from climateclient.osc.output import TimeColumn
-from climateclient.osc.shown import escape
 
 LEASES: Final = ('Resource', 'Lease', 'Status', 'Calendar')
 LEASES_LONG: Final = (

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from osc_lib import exceptions
 
-from climateclient.osc.shown import escape
+from climate_common.words import escape
 
 T = TypeVar('T')
 

@@ -1,31 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands that show what the service stores, and the types of what they return.
 
-All stored texts reach the terminal through :func:`escape`: results, errors and progress.
+All stored texts reach the terminal through :func:`~climate_common.words.escape`: results, errors
+and progress.
 """
 
 import argparse
-import re
 from collections.abc import Iterable
-from typing import Any, Final, TextIO
+from typing import Any, TextIO
 
 from osc_lib import exceptions
 from osc_lib.command import command
 
-from climate_common import limits
+from climate_common.words import escape
 
 #: The fields and the values of one object, as cliff's ShowOne takes them.
 Shown = tuple[tuple[str, ...], tuple[Any, ...]]
 #: The names of columns, and rows, as cliff's Lister takes them.
 Rows = tuple[tuple[str, ...], Iterable[tuple[Any, ...]]]
-
-#: Line ends and tabs are part of tables.
-_CONTROL: Final = re.compile(rf'(?![\n\t])[{limits.CONTROL}]')
-
-
-def escape(text: str) -> str:
-    r"""Return a text with control characters as ``\x9b``: any user may have stored them."""
-    return _CONTROL.sub(lambda found: found[0].encode('unicode_escape').decode(), text)
 
 
 class _Escaped:

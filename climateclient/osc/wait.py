@@ -11,9 +11,9 @@ from keystoneauth1 import exceptions as ksa
 from osc_lib import exceptions
 
 from climate_common import dates
+from climate_common.words import escape
 from climateclient.exceptions import NotFound, ServiceUnavailable
 from climateclient.models import Lease
-from climateclient.osc.shown import escape
 
 Report = Callable[[Lease], None]
 

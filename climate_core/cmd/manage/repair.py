@@ -22,6 +22,7 @@ import prettytable
 from oslo_config import cfg
 from oslo_log import log
 
+from climate_common import words
 from climate_core import exceptions, packages
 from climate_core.cloud import Cloud
 from climate_core.cloud.trusts import Trusts
@@ -323,7 +324,7 @@ def _print_rows(
     :param unseen: title -> why it was not checked; printed to standard error
     """
     for title, reason in unseen.items():
-        print(f'climate-manage: {title}: not checked: {reason}', file=sys.stderr)
+        print(f'climate-manage: {title}: not checked: {words.escape(reason)}', file=sys.stderr)
     values = [dataclasses.asdict(row) for row in rows]
     if form == 'json':
         print(json.dumps(values, indent=2))
@@ -331,7 +332,7 @@ def _print_rows(
     table = prettytable.PrettyTable([name.replace('_', ' ') for name in columns])
     table.align = 'l'
     for row_values in values:
-        table.add_row([_cell(row_values[name]) for name in columns])
+        table.add_row([words.escape(_cell(row_values[name])) for name in columns])
     print(table if values or unseen else 'Nothing is wrong.')
 
 

@@ -123,7 +123,7 @@ class TestFloatingIps(WithPorts):
         ordinary = {'floatingip': {'floating_network_id': self.public['id']}}
         made = self.request('POST', '/floatingips', ordinary, 201, manager)['floatingip']
         self.request('DELETE', f'/floatingips/{made["id"]}', status=204, roles='member,reader')
-        self.neutron.roles = ['service']
+        self.neutron.roles = ['climate', 'service']
         lease = self.world.started(required_floatingips=[FIRST])
         assert lease.status == 'ACTIVE'
         path = f'/floatingips/{self.found()[FIRST]["id"]}/tags'

@@ -259,11 +259,11 @@ class TestNetworks(NeutronTest):
         assert self.world.engine.settle(lease.id, seconds=600).status == 'TERMINATED'
         assert self.world.started(segment_id=FIRST).status == 'ACTIVE'
 
-    def test_lines_of_the_policy_are_enough_for_a_service(self):
+    def test_lines_of_the_policy_are_enough_for_climate(self):
         taken = {'name': 'x', 'provider:network_type': 'vlan', 'provider:segmentation_id': FIRST}
         taken['provider:physical_network'] = PHYSICAL
         self.ask('POST', '/networks', {'network': taken}, 403, 'manager,member,reader')
-        self.neutron.roles = ['service']
+        self.neutron.roles = ['climate', 'service']
         self.world.register(segment_id=300)
         lease = self.world.started(segment_id=FIRST, network_description='mine')
         assert lease.status == 'ACTIVE'
@@ -297,6 +297,9 @@ class TestNetworks(NeutronTest):
         path = f'/routers/{router["id"]}'
         self.ask('PUT', f'{path}/add_router_interface', subnet, 403, 'service', OTHER)
         self.ask('PUT', path, {'router': {'name': 'x'}}, 403, 'service', OTHER)
+        # Every nova-compute has the role service.
+        self.ask('PUT', f'{path}/remove_router_interface', subnet, 403, 'service', OTHER)
+        self.ask('DELETE', f'/networks/{network_id}', None, 403, 'service', OTHER)
         self.ask('PUT', f'{path}/add_router_interface', subnet)
         self.ask('PUT', f'{path}/remove_router_interface', subnet)
         path = f'/trunks/{trunk["id"]}'

@@ -47,9 +47,9 @@ class TestWhoGetsIn(PoolTest):
         unknown = str(uuid.uuid4())
         answer = self.post({'reservation': unknown}, status=400).body['badRequest']
         assert answer['message'] == (
-            f'Invalid scheduler hint reservation: no host accepts servers for the reservation {unknown}: '
-            'it is unknown, has not started, is over, or waits for another host in place of one '
-            'that failed'
+            'Invalid scheduler hint reservation: no host accepts servers for the reservation '
+            f'{unknown}: its id is unknown, it has not started, it has ended, or its failed host '
+            'is being replaced'
         )
         assert self.api.get_servers() == []
 

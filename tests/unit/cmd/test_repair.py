@@ -110,6 +110,17 @@ def test_stuck_lease_is_listed_with_its_reason(
     assert run('lease', 'stuck', '--grace', '7200') == 0
 
 
+def test_control_characters_of_a_reason_reach_no_terminal(
+    run: Run, database: Database, reserve: Reserve, capsys: Capsys
+) -> None:
+    reserve()
+    values = {'status': 'ERROR', 'status_reason': 'a template: \x1b[2J\x9b2J'}
+    with database.writer() as session:
+        session.execute(sa.update(tables.LEASES).values(values))
+    assert run('lease', 'stuck', '--older', '0') == 1
+    assert r'a template: \x1b[2J\x9b2J' in capsys.readouterr().out
+
+
 @pytest.mark.parametrize('words', [('lease', 'stuck'), ('repair',), ('repair', '--yes')])
 def test_lease_that_is_not_there_is_trouble(
     run: Run, capsys: Capsys, words: tuple[str, ...]

@@ -99,6 +99,11 @@ def test_installation_that_follows_all_recommendations_passes(
     ('section', 'check_name', 'words'),
     [
         ('[api]\nauth_strategy = noauth', 'Authentication', ['noauth']),
+        (
+            '[keystone_authtoken]\nmemcached_servers = mq.example:11211',
+            'Token cache',
+            ['memcache_security_strategy = ENCRYPT'],
+        ),
         ('[virtual:instance]\nsecret_keys =', 'Secrets at rest', ['secret_keys']),
         ('[limits]\nexternal_token =', 'External service', ['external_token']),
         (

@@ -107,7 +107,7 @@ def test_neutron_keeps_set_apart_addresses_from_users(written: configs.Configs) 
     (path,) = read(written.path('neutron'))['oslo_policy']['policy_file']
     rules = policy.Rules.load(pathlib.Path(path).read_text())
     assert str(rules['create_floatingip:floating_ip_address']) == (
-        '(rule:context_is_admin or rule:service_api)'
+        '(rule:context_is_admin or role:climate)'
     )
 
 
