@@ -182,11 +182,11 @@ class TestHeldFloatingIps(WithPorts):
             case.end()
         assert {*self.found()} == {each['floating_ip_address'] for each in (kept, gone)}
 
-    def test_missing_is_seen_with_the_role_service_and_not_guessed_without(self):
+    def test_missing_is_seen_with_the_roles_of_climate_and_not_guessed_without(self):
         kept, lost = (reserved(self.held, resource_id=self.ordinary()['id']) for _ in range(2))
         self.request('DELETE', f'/floatingips/{lost.resource_id}', status=204)
         both = [kept.reservation, lost.reservation]
-        self.held.service_has('service')
+        self.held.service_has('climate', 'service')
         assert list(find_missing(self.holder().plugin(), both)) == [lost.reservation.id]
         for _ in range(9):
             both.append(reserved(self.held, resource_id=self.ordinary()['id']).reservation)

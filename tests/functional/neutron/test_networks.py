@@ -17,6 +17,7 @@ from tests.functional.neutron.base import POLICY, NeutronTest
 from tests.support.missing import find_missing
 
 MEMBER = 'member,reader'
+CLIMATE = 'climate,service'
 OTHER = '5d3c1f7a2b6e4c0d9a8f7e6d5c4b3a29'
 OTHER_SUBNET = {'ip_version': 4, 'cidr': '10.8.0.0/24'}
 
@@ -285,7 +286,7 @@ class TestNetworks(NeutronTest):
         values = {'device_owner': 'network:router_interface', 'device_id': router['id']}
         self.ask('POST', '/ports', {'port': {'network_id': network_id, **values}}, 201)
 
-    def test_lines_of_the_policy_take_nothing_from_owners_and_give_services_nothing_else(self):
+    def test_lines_of_the_policy_take_nothing_from_owners_and_give_climate_nothing_else(self):
         network_id = self.make('network', name='net2')['id']
         router = self.routed(network_id, '10.9.0.0/24', '10.9.0.7')
         trunk = self.trunk(*(self.port(network_id) for _ in range(2)))
@@ -295,17 +296,17 @@ class TestNetworks(NeutronTest):
         assert {f'remove_subports:{each}' for each in judged('trunks')} <= {*lines}
         subnet = {'subnet_id': self.make('subnet', **OTHER_SUBNET, network_id=network_id)['id']}
         path = f'/routers/{router["id"]}'
-        self.ask('PUT', f'{path}/add_router_interface', subnet, 403, 'service', OTHER)
-        self.ask('PUT', path, {'router': {'name': 'x'}}, 403, 'service', OTHER)
+        self.ask('PUT', f'{path}/add_router_interface', subnet, 403, CLIMATE, OTHER)
+        self.ask('PUT', path, {'router': {'name': 'x'}}, 403, CLIMATE, OTHER)
         # Every nova-compute has the role service.
-        self.ask('PUT', f'{path}/remove_router_interface', subnet, 403, 'service', OTHER)
+        self.ask('PUT', f'{path}/remove_router_interface', subnet, 404, 'service', OTHER)
         self.ask('DELETE', f'/networks/{network_id}', None, 403, 'service', OTHER)
         self.ask('PUT', f'{path}/add_router_interface', subnet)
         self.ask('PUT', f'{path}/remove_router_interface', subnet)
         path = f'/trunks/{trunk["id"]}'
         subports = {'sub_ports': [{'port_id': trunk['sub_ports'][0]['port_id']}]}
         self.ask('PUT', f'{path}/remove_subports', subports)
-        self.ask('PUT', path, {'trunk': {'name': 'x'}}, 403, 'service', OTHER)
+        self.ask('PUT', path, {'trunk': {'name': 'x'}}, 403, CLIMATE, OTHER)
         self.ask('DELETE', path, status=204)
 
     def test_member_may_do_with_a_network_what_is_ordinary(self):
