@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The command blocks of the documents: ``doc/source/contributor/command-blocks.rst`` has the rules."""
+"""The command blocks of the documents: ``contributor/command-blocks.rst`` has the rules."""
 
 import dataclasses
 import doctest
