@@ -172,7 +172,7 @@ def test_availability_without_a_window_says_so(openstack, http, form, shown):
     status, out, err = openstack(*command)
     assert status == 0
     assert json.loads(out or 'null') == shown if form == 'json' else not out.strip()
-    assert 'No time was found' in err
+    assert 'No time with sufficient capacity was found' in err
 
 
 def test_availability_of_nothing_is_refused(fail):
@@ -185,6 +185,6 @@ def test_availability_of_nothing_is_refused(fail):
 def test_availability_with_servers_names_what_is_not_known(fail, wrong):
     text = f'flavor=m1.small,{wrong}'
     assert (
-        f'--servers {text}: "{wrong}" is not one of flavor=<value>, count=<value>. Right would '
-        "be: --servers 'flavor=m1.small,count=3'"
+        f'--servers {text}: "{wrong}" is not one of flavor=<value>, count=<value>. Example: '
+        "--servers 'flavor=m1.small,count=3'"
     ) in fail('lease', 'availability', '--for', '4h', '--servers', text)

@@ -22,7 +22,7 @@ def test_host_is_as_it_is_known_whatever_its_operator_gave_it() -> None:
         ({'available': False, 'disabled_reason': 'disk'}, 'disk', {'is_isolated'}),
         (
             {'available': False, 'state': State.ENROLLING},
-            'being enrolled.',
+            'being added to its pool.',
             {'is_isolated', 'is_new', 'is_half_enrolled'},
         ),
         (
