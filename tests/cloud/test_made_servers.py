@@ -65,11 +65,13 @@ def making(booking: Booking) -> Iterator[Making]:
 def test_made_at_once_are_reserved_and_woken(
     making: Making, allocations: Callable[[str], dict[str, Any]]
 ) -> None:
-    lease = making.lease(start=at(seconds=40), count=2, user_data=USER_DATA)
+    lease = making.lease(start=at(hours=1), count=2, user_data=USER_DATA)
     ids = {each.resource_id for each in making.reserved(lease.id)}
     assert all(allocations(each) for each in ids)
     shown = making.person.leases.get(lease.id)
     assert USER_DATA not in str(shown)
+    # However long the creation took.
+    making.person.leases.update(lease.id, start=at(seconds=2))
     lease = making.person.wait_lease(lease.id, 'ACTIVE', 'ERROR')
     assert lease.status == 'ACTIVE', lease.status_reason
     assert making.servers() == {f'{making.name}-{n}': 'ACTIVE' for n in (1, 2)}

@@ -88,7 +88,9 @@ def test_scheduled_volumes_are_made_shortly_before_the_start(real: Reserving) ->
 
     reservation['volume']['size'] = 1000
     with pytest.raises(exceptions.Conflict, match='too little GiB on 1 storage pool'):
-        real.person.leases.create(name, reservations=[reservation], **more)
+        real.person.leases.create(
+            name, reservations=[reservation], **more | {'start': at(hours=1)}
+        )
 
 
 def statuses(real: Reserving, name: str) -> list[str]:
