@@ -41,8 +41,8 @@ class TestUnknownSegments(NeutronTest):
         )
         assert told.startswith('network_type: Neutron has no network type gre. Its [ml2] type_')
 
-    def test_what_neutron_knows_is_found_out_with_the_role_service(self):
-        self.neutron.roles = ['service']
+    def test_what_neutron_knows_is_found_out_with_the_roles_of_climate(self):
+        self.neutron.roles = ['climate', 'service']
         self.refused('physical_network', physical_network='physnet9', segment_id=FIRST)
         assert self.world.register(segment_id=300)
         assert self.request('GET', '/networks?name=none')['networks'] == []
@@ -73,7 +73,7 @@ class TestRanges(TestUnknownSegments):
         """They are seen with it, see the other tests."""
 
     def test_segment_that_neutron_chooses_is_refused_unless_it_is_for_the_service(self):
-        for roles in (['admin'], ['service']):
+        for roles in (['admin'], ['climate', 'service']):
             self.neutron.roles = roles
             told = self.refused('segment_id', segment_id=150)
             assert '100-199' in told
@@ -88,7 +88,7 @@ class TestRanges(TestUnknownSegments):
         conn, database = self.world.cloud.service(), self.world.engine.database
         assert operations.SegmentCheck().find_problems(database, conn) == []
         self.range(FIRST, 299, shared=True)
-        for roles in (['admin'], ['service']):
+        for roles in (['admin'], ['climate', 'service']):
             self.neutron.roles = roles
             told = operations.SegmentCheck().find_problems(database, conn)
             assert [each.split()[1] for each in told] == [str(each) for each in SEGMENTS]
