@@ -105,26 +105,6 @@ def test_start_is_in_the_zone_of_the_user(show: Show, member: Person) -> None:
     assert datetime.datetime.fromisoformat(params['start']) == start
 
 
-def test_launch_after_a_failed_one_sends_no_old_hints(show: Show, member: Person) -> None:
-    sent: list[Any] = []
-    horizon = show(member)
-
-    def answer(route: Route) -> None:
-        sent.append(route.request.post_data_json)
-        route.fulfill(status=409, json={})
-
-    horizon.page.route('**/api/nova/servers/', answer)
-    fill_in(horizon)
-    form = reserve(horizon, after(hours=2))
-    for _ in range(2):
-        with horizon.page.expect_response('**/api/nova/servers/'):
-            horizon.button('Launch Instance').last.click()
-        form.get_by_text('Reserve this instance').click()
-    first, second = (each.get('scheduler_hints') or {} for each in sent)
-    assert {*first} == {'reserved', 'lease_params'}
-    assert not second
-
-
 def test_start_in_the_past_is_rejected_in_the_form(show: Show, member: Person) -> None:
     horizon = show(member)
     fill_in(horizon)

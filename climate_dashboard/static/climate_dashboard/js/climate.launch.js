@@ -37,7 +37,6 @@
 
   function ReserveController($scope, events) {
     var reserve = this;
-    var isSent = false;
     reserve.wanted = false;
     reserve.start = null;
     reserve.duration = '4h';
@@ -54,13 +53,7 @@
 
     function setHints() {
       var spec = $scope.model.newInstanceSpec;
-      // The form stays open after a failed launch, with the hints of that launch.
-      if (isSent) {
-        delete spec.scheduler_hints.reserved;
-        delete spec.scheduler_hints.lease_params;
-      }
-      isSent = reserve.wanted;
-      if (!isSent) {
+      if (!reserve.wanted) {
         return;
       }
       var params = { name: spec.name, duration: reserve.duration };
