@@ -10,7 +10,7 @@ from horizon import exceptions
 from horizon.views import HorizonTemplateView
 from openstack_dashboard import policy
 
-from climate_dashboard import api, networks, projects, times, words
+from climate_dashboard import api, cloud_names, times, words
 from climate_dashboard.calendar import drawing
 from climate_dashboard.calendar.window import Window
 from climateclient.calendar import Capacity
@@ -83,7 +83,7 @@ class CalendarView(times.LocalTimeMixin, HorizonTemplateView):
     def _capacity_rows(self, capacity: list[Capacity], window: Window) -> list[drawing.Row]:
         # Neutron is asked only if there are floating IPs, once for all of them.
         has_addresses = any(each.kind == words.FLOATING_IP_KIND for each in capacity)
-        names = networks.external_names(self.request) if has_addresses else {}
+        names = cloud_names.external_networks(self.request) if has_addresses else {}
         return drawing.capacity_rows(capacity, window, self.may_create(), names)
 
     def slots(self, window: Window) -> list[drawing.Slot]:
@@ -146,7 +146,7 @@ class HostsView(CalendarView):
         )
         hosts = [*itertools.islice(found, most + 1)]
         is_partial = len(hosts) > MOST
-        names = projects.names(self.request)
+        names = cloud_names.projects(self.request)
         may = drawing.May(functools.cache(self._may_see), self.may_create())
         rows = drawing.host_rows(hosts[:MOST], window, names, self.wanted, may)
         return [*itertools.islice(rows, ROWS + 1)], is_partial

@@ -45,7 +45,7 @@ class Visitor(LoggedIn):
         mock.patch.multiple(
             'climate_dashboard.leases.choices', **dict.fromkeys(names, none)
         ).start()
-        mock.patch('climate_dashboard.projects.names', return_value={}).start()
+        mock.patch('climate_dashboard.cloud_names.projects', return_value={}).start()
 
     def become(self, name: str, *roles: str) -> None:
         token = copy.copy(self.token)

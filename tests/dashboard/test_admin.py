@@ -46,7 +46,7 @@ class AdminTest(PageTest):
         self.hosts = self.client_of_leases.hosts
         self.hosts.list.return_value = [host()]
         names = {'p1': 'astronomy'}
-        mock.patch('climate_dashboard.projects.names', return_value=names).start()
+        mock.patch('climate_dashboard.cloud_names.projects', return_value=names).start()
 
     def post(self, page: str, *arguments: str, **given: str) -> Any:
         return self.client.post(urls.reverse(page, args=arguments), given)

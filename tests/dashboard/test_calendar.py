@@ -222,7 +222,7 @@ class CalendarTest(PageTest):
         network = mock.Mock(id='n1')
         network.name = 'public'
         with mock.patch(
-            'climate_dashboard.networks.neutron.network_list', return_value=[network]
+            'climate_dashboard.cloud_names.neutron.network_list', return_value=[network]
         ) as network_list:
             text = self.text(INDEX)
         assert network_list.call_count == 1
@@ -232,7 +232,7 @@ class CalendarTest(PageTest):
     def test_floating_ips_have_the_ids_of_networks_if_neutron_fails(self) -> None:
         self.calendar.capacity.return_value = [Capacity('floating IP', 'n1', 'floating IP', ())]
         error = sdk_exceptions.SDKException('down')
-        with mock.patch('climate_dashboard.networks.neutron.network_list', side_effect=error):
+        with mock.patch('climate_dashboard.cloud_names.neutron.network_list', side_effect=error):
             assert '<small>n1</small>' in self.text(INDEX)
 
     def test_what_is_counted_whole_comes_first(self) -> None:

@@ -91,7 +91,7 @@ class CallsTest(LoggedIn):
     def setUp(self) -> None:
         super().setUp()
         self._log_in('admin', 'member', 'reader')
-        mock.patch('climate_dashboard.projects.names', return_value={}).start()
+        mock.patch('climate_dashboard.cloud_names.projects', return_value={}).start()
 
     def asked(self, number: int, name: str, *arguments: str, **query: str) -> dict[str, int]:
         service = Service(number)

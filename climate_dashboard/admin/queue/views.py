@@ -10,7 +10,7 @@ from horizon import exceptions, forms, messages, tables
 from horizon.utils import functions
 
 from climate_common import limits
-from climate_dashboard import allowed, api, projects, times, words
+from climate_dashboard import allowed, api, cloud_names, times, words
 from climate_dashboard.leases import actions, columns
 from climate_dashboard.leases.tables import DETAIL
 from climateclient import exceptions as client_exceptions
@@ -59,7 +59,7 @@ class QueueTable(tables.DataTable):
 
     def __init__(self, request: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)
-        names = projects.names(request)
+        names = cloud_names.projects(request)
         self.columns['project'].filters = (lambda found: names.get(found, found),)
 
 

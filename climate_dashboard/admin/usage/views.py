@@ -8,7 +8,7 @@ from django.utils.translation import gettext_lazy as _
 from horizon import exceptions, tables
 
 from climate_common import dates
-from climate_dashboard import api, projects, times
+from climate_dashboard import api, cloud_names, times
 from climate_dashboard.leases import columns
 from climateclient.models import ProjectUsage
 
@@ -60,7 +60,7 @@ class UsageTable(tables.DataTable):
 
     def __init__(self, request: Any, *args: Any, **kwargs: Any) -> None:
         super().__init__(request, *args, **kwargs)
-        names = projects.names(request)
+        names = cloud_names.projects(request)
         self.columns['project'].filters = (lambda found: names.get(found, found),)
 
     def get_object_id(self, usage: ProjectUsage) -> str:
