@@ -112,6 +112,10 @@ _OMITTED = {
     'affinity': 'None',
     'resource_properties': '',
 }
+#: Types whose ``resource_properties`` choose units of the calendar, also by their ``id``.
+_FILTERED: Final = frozenset(
+    {resource_types.HOST, resource_types.CAPACITY, resource_types.NETWORK}
+)
 #: Types that are internal -> how requests name them.
 _INTERNAL_TYPES = {
     resource_types.SIZES: f'capacity for servers by sizes is {resource_types.SERVER}, without a '
@@ -134,7 +138,7 @@ def convert_reservation(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a reservation of Blazar's clients to the fields of this API.
 
     Blazar filters resources by ``resource_properties``; the filter ``["==", "$id", "<id>"]`` is
-    ``resource_id`` here. Two forms have an internal type: ``virtual:instance`` with sizes and
+    ``resource_id`` here, but for units of the calendar. Two forms have an internal type: ``virtual:instance`` with sizes and
     without a resource, which is capacity for servers, and ``virtual:floatingip`` with a resource.
     Other fields stay as they are, for the schemas to validate.
 
@@ -146,8 +150,7 @@ def convert_reservation(values: Mapping[str, Any]) -> dict[str, Any]:
             f'resource_type: {_INTERNAL_TYPES[resource_type]}, and not {resource_type}.',
             field='resource_type',
         )
-    if resource_type == resource_types.NETWORK:
-        # Its resource_properties choose a segment.
+    if resource_type in _FILTERED:
         return dict(values)
     resource_id = _requested_id(values.get('resource_properties'))
     if 'resource_id' in values:

@@ -81,6 +81,7 @@ class HostCalls(UnitCalls[hosts.Host]):
         'hypervisor_hostname',
         'hypervisor_type',
         'hypervisor_version',
+        'id',
         'local_gb',
         'memory_mb',
         'vcpus',
