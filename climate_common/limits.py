@@ -43,8 +43,9 @@ VOLUME_KEY_PATTERN = rf'[a-zA-Z0-9_:. /-]{{1,{NAME_LENGTH}}}'
 TYPE_LENGTH = 66
 #: The name of a trait in Placement.
 TRAIT_PATTERN = rf'[A-Z0-9_]{{1,{NAME_LENGTH}}}'
-#: The name of an extra property of a host.
-PROPERTY_PATTERN = r'[A-Za-z][A-Za-z0-9_.:-]{0,63}'
+#: The name of an extra property of a host, and its characters.
+PROPERTY_LENGTH = 64
+PROPERTY_PATTERN = rf'[A-Za-z][A-Za-z0-9_.:-]{{0,{PROPERTY_LENGTH - 1}}}'
 #: The id of a project, as Keystone makes them, and as other sources of its projects have them.
 PROJECT_PATTERN = r'[A-Za-z0-9][A-Za-z0-9_.-]{0,63}'
 #: Items in the list of reservations of a request. Also the default of [limits]

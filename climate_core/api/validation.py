@@ -177,6 +177,8 @@ def _explain(error: ValidationError) -> tuple[list[str | int], str]:
         return path, f'is not valid: {error.schema["description"]}'
     words = _ALLOWED_WORDS.get(rule, str)(allowed)
     reason = _SENTENCES.get(rule, 'is not valid.').format(error.instance, words)
+    if rule == 'oneOf' and path[-1] not in error.instance:
+        reason = f'Missing parameter {path[-1]}: {reason}'
     if rule == 'enum' and 'description' in error.schema:
         # The meaning of the values may explain why there are no others.
         reason += f' {error.schema["description"]}'

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from climate_common import dates, lease_fields
+from climate_common import lease_fields
 from climate_core import exceptions
 from climate_core.context import RequestContext
 from climate_core.lease import events, model, request, resources, states, transitions
@@ -218,9 +218,7 @@ def _check_move(lease: Lease, moved: Mapping[str, datetime], now: datetime, late
         raise request.past_date_error('end', 'end_date', now)
     start = moved.get('start_date', lease.start_date)
     if end <= start:
-        raise exceptions.InvalidDate(
-            f'The end must be after the start ({dates.sentence(start)}).', field='end_date'
-        )
+        raise request.end_before_start_error(start)
 
 
 def _replace_user_events(

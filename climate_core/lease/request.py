@@ -141,8 +141,7 @@ def read_lease_request(
     """
     start, end, lasts = _read_period(values, now)
     if end <= start:
-        message = f'The end must be after the start ({dates.sentence(start)}).'
-        errors.add(exceptions.InvalidDate(message, field='end_date'))
+        errors.add(end_before_start_error(start))
     fields: dict[str, Any] = {}
     with errors.collected():
         fields['name'] = read_value('name', values.get('name'))
@@ -384,11 +383,22 @@ def end_after(start: datetime, duration: timedelta, field: str = 'duration') -> 
         return dates.add_duration(start, duration)
 
 
+def end_before_start_error(start: datetime) -> exceptions.InvalidDate:
+    """Return the error of an end that is not after the start, which begins as in Blazar."""
+    return exceptions.InvalidDate(
+        f'End date must be later than start date. The start is {dates.sentence(start)}.',
+        field='end_date',
+    )
+
+
 def past_date_error(what: str, field: str, now: datetime) -> exceptions.InvalidDate:
     """Return the error of a time in the past; it shows the current time."""
     # Without microseconds: a sentence rounds up, and would show the next second.
     shown = dates.sentence(now.replace(microsecond=0))
     text = f'The {what} must not be in the past: it is {shown} now.'
+    if field == 'start_date':
+        # Clients of Blazar search for this sentence.
+        text += ' Start date must be later than current date.'
     return exceptions.InvalidDate(text, field=field)
 
 

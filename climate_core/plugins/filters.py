@@ -413,6 +413,12 @@ def check_extra_names(names: Iterable[str], reserved: Collection[str], source: s
             raise exceptions.BadRequest(
                 f'{name}: {source}; an extra property must have another name.', field=name
             )
+        if len(name) > limits.PROPERTY_LENGTH:
+            raise exceptions.BadRequest(
+                f'{name:.80}: Extra capability key too long; it must have '
+                f'{limits.PROPERTY_LENGTH} characters at most.',
+                field=name,
+            )
         if not re.fullmatch(limits.PROPERTY_PATTERN, name):
             raise exceptions.BadRequest(
                 f'{name}: must begin with a letter and have only letters, digits and "_.:-", 64 '

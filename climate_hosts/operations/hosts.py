@@ -298,7 +298,8 @@ def _mark_leaving(session: orm.Session, host_id: int) -> hosts.Host:
     if last is not None:
         count, end = last
         raise exceptions.HostInUse(
-            f'Host {host.hypervisor_hostname} is allocated to '
+            f"Can't delete host {host_id}. The host is reserved. "
+            f'{host.hypervisor_hostname} is allocated to '
             f'{words.counted(count, "reservation")}, the last until '
             f'{dates.sentence(end)}. Disable it to stop new allocations, or end their leases.'
         )

@@ -22,7 +22,7 @@ def test_host_that_is_emptied_for_a_lease_is_not_changed() -> None:
         ({'pool': 'x'}, 'pool: comes from Nova or Placement'),
         ({'7up': 1}, '7up: must begin with a letter'),
         ({'a b': 1}, 'a b: must begin with a letter'),
-        ({'a' * 65: 1}, '64 characters at most'),
+        ({'a' * 65: 1}, 'must have 64 characters at most'),
     ],
 )
 def test_extra_property_with_a_wrong_name_is_refused(extra, said) -> None:

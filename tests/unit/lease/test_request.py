@@ -53,7 +53,7 @@ def test_read_request_returns_fields(values, fields) -> None:
         ({}, 'end_date', 'Exactly one of'),
         ({**END, 'duration': '1h'}, 'duration', 'Exactly one of'),
         ({'end_date': 'later'}, 'end_date', "'later' is not a date"),
-        ({'end_date': '2026-12-01 12:00'}, 'end_date', 'must be after the start'),
+        ({'end_date': '2026-12-01 12:00'}, 'end_date', 'End date must be later than start date'),
         ({'end_date': '2026-12-01 11:59', 'start_date': '-'}, 'start_date', "'-' is not a date"),
         ({**END, 'start_date': '2026-12-01 11:54'}, 'start_date', 'past'),
         ({**END, 'name': ' '}, 'name', 'must be a text'),
