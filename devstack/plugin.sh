@@ -93,17 +93,7 @@ function configure_climate {
     for kind in instance volume stack; do
         iniset "$CLIMATE_CONF" "virtual:$kind" first_poll_seconds 5
     done
-    if [[ -n "$CLIMATE_LIMITS" ]]; then
-        # oslo.limit looks among the services and endpoints of the whole cloud.
-        iniset "$CLIMATE_CONF" oslo_limit auth_type password
-        iniset "$CLIMATE_CONF" oslo_limit auth_url "$KEYSTONE_SERVICE_URI"
-        iniset "$CLIMATE_CONF" oslo_limit cafile "$SSL_BUNDLE_FILE"
-        iniset "$CLIMATE_CONF" oslo_limit username climate
-        iniset "$CLIMATE_CONF" oslo_limit password "$SERVICE_PASSWORD"
-        iniset "$CLIMATE_CONF" oslo_limit user_domain_name "$SERVICE_DOMAIN_NAME"
-        iniset "$CLIMATE_CONF" oslo_limit system_scope all
-        iniset "$CLIMATE_CONF" oslo_limit endpoint_region_name "$REGION_NAME"
-    fi
+    iniset "$CLIMATE_CONF" oslo_limit endpoint_region_name "$REGION_NAME"
     iniset "$CLIMATE_CONF" oslo_middleware enable_proxy_headers_parsing True
     setup_logging "$CLIMATE_CONF"
     write_uwsgi_config "$CLIMATE_UWSGI_CONF" "$CLIMATE_UWSGI" "$CLIMATE_PATH" "" climate-api
@@ -290,8 +280,6 @@ function create_climate_accounts {
     for role in climate member; do
         get_or_add_user_project_role "$role" climate "$SERVICE_PROJECT_NAME" "$domain" "$domain"
     done
-    # For the limits of all projects.
-    get_or_add_user_system_role reader climate all "$domain"
     get_or_create_service climate reservation "Reservation Service"
     get_or_create_endpoint reservation "$REGION_NAME" "$(climate_endpoint)"
 }

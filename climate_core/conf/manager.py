@@ -78,7 +78,7 @@ OPTS: list[cfg.Opt] = [
         help='Number of days after which a lease that was deleted or is TERMINATED is removed '
         'from the database, with its history and its usage. The managers do so once a day, a '
         'few leases in each transaction. The default is longer than what one request for usage '
-        'may span. 0: never; "climate-manage db purge" removes them.',
+        'may span. 0: never; "climate-manage db purge --before DATE" removes them.',
     ),
     cfg.IntOpt(
         'late_start_seconds',

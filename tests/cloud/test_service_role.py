@@ -40,7 +40,7 @@ def test_service_user_is_no_administrator_of_the_cloud(admin: Person) -> None:
     user = identity.find_user('climate', ignore_missing=False)
     roles = {each.role['id'] for each in identity.role_assignments(user_id=user.id)}
     names = {each.name for each in identity.roles() if each.id in roles}
-    assert names == {'climate', 'service', 'member', 'reader'}
+    assert names == {'climate', 'service', 'member'}
 
 
 def test_service_user_sees_resources_of_every_project(member: Person) -> None:

@@ -17,6 +17,8 @@ from climate_core.api.request import (
     Backend,
     Request,
     answer,
+    answer_pages,
+    drop_unchanged,
     expected_generation,
     lease_parts,
     next_links,
@@ -36,6 +38,8 @@ from climate_core.lease.model import Lease
 from climate_core.operations import draft
 
 _DATES = ('start_date', 'end_date', 'before_end_date')
+#: What counts in a change also if it is as it was: a date can depend on another one.
+_KEPT = (*_DATES, 'generation')
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
@@ -45,23 +49,35 @@ def list_(backend: Backend, request: Request) -> webob.Response:
         project_id=_listed_project(backend, request),
         deleted=parameters.get('deleted', False),
         statuses=parameters.get('status', ()),
-        name=parameters.get('name'),
+        name=_name_filter(parameters),
+        lease_id=parameters['lease_id'].lower() if 'lease_id' in parameters else None,
         resource_type=parameters.get('resource_type'),
         resource_id=parameters.get('resource_id'),
         **_window(parameters),
         sort=_sort(parameters),
-        marker=parameters['marker'].lower() if 'marker' in parameters else None,
         limit=page_limit(backend, request),
         parts=lease_parts(parameters.get('fields')),
     )
-    rows, more = backend.database.read(listing.read_summaries, query)
-    places = backend.database.read(db.queue_positions, rows)
-    viewer_id = request.context.user_id
-    whole = (views.lease_view(each, places.get(each.id), viewer_id) for each in rows)
-    fields = parameters.get('fields')
-    leases = [select_fields(lease, fields) for lease in whole] if fields else list(whole)
-    links = next_links(request, rows[-1].id) if more else None
-    return answer(200, page_body('leases', leases, links))
+    viewer_id, fields = request.context.user_id, parameters.get('fields')
+
+    def read(marker: str | None) -> tuple[list[dict[str, Any]], str | None]:
+        page = dataclasses.replace(query, marker=marker and marker.lower())
+        rows, more = backend.database.read(listing.read_summaries, page)
+        places = backend.database.read(db.queue_positions, rows)
+        whole = (views.lease_view(each, places.get(each.id), viewer_id) for each in rows)
+        leases = [select_fields(lease, fields) for lease in whole] if fields else list(whole)
+        return leases, rows[-1].id if more else None
+
+    return answer_pages(request, 'leases', read)
+
+
+def _name_filter(parameters: Mapping[str, Any]) -> str | None:
+    names = {parameters[key] for key in ('name', 'lease_name') if key in parameters}
+    if len(names) > 1:
+        raise exceptions.BadRequest(
+            'lease_name: must be the same as name, or be left out.', field='lease_name'
+        )
+    return next(iter(names), None)
 
 
 def _listed_project(backend: Backend, request: Request) -> str | None:
@@ -80,7 +96,7 @@ def _listed_project(backend: Backend, request: Request) -> str | None:
     return context.project_id
 
 
-def _window(parameters: Mapping[str, Any]) -> dict[str, listing.Moment | None]:
+def _window(parameters: Mapping[str, Any]) -> dict[str, Any]:
     since, until = _moment(parameters, 'from'), _moment(parameters, 'until')
     if type(since) is type(until) and since is not None and since >= until:  # type: ignore[operator]
         raise exceptions.InvalidDate('until: must be later than from.', field='until')
@@ -204,7 +220,8 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.UPDATE_LEASE, lease)
-    body = request.read_body(schema.UPDATE)
+    shown = _render(backend, request.context, lease)
+    body = request.read_body(schema.UPDATE, lambda sent: _read_change(sent, shown))
     values = _normal(body)
     # null clears these fields.
     values |= {name: body[name] for name in lease_fields.CLEARABLE & body.keys()}
@@ -221,6 +238,22 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     if values or generation is not None:
         backend.manager_client.update_lease(request.context, lease_id, values, generation)
     return _read_back(backend, request.context, 200, lease_id)
+
+
+def _read_change(sent: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a change without what clients send back as they read it.
+
+    :raises climate_core.exceptions.BadRequest: it changes what only the service sets
+    """
+    change = drop_unchanged(sent, shown, _KEPT)
+    for name in sorted(change.keys() & shown.keys() - schema.UPDATE['properties'].keys()):
+        raise exceptions.BadRequest(
+            f'{name}: cannot be changed. Leave it out, or send what GET shows.', field=name
+        )
+    if change.get('reservations'):
+        listed = reservations.drop_unchanged_items(change['reservations'], shown['reservations'])
+        change['reservations'] = listed
+    return change
 
 
 def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:

@@ -17,9 +17,6 @@ from climate_core.db import migration, sql, store
 from climate_core.db import secrets as db_secrets
 from climate_core.db.engine import Database
 
-#: Default number of days for which deleted and ended leases are kept.
-DEFAULT_PURGE_DAYS = 90
-
 
 def add_database_commands(subparsers: Any) -> None:
     """Add the commands of ``climate-manage db`` to a parser."""
@@ -50,7 +47,7 @@ def add_database_commands(subparsers: Any) -> None:
         type=_parse_date,
         metavar='DATE',
         help=f'only leases deleted or ended before this date (UTC): "YYYY-MM-DD", {dates.FORMS} '
-        f'(default: {DEFAULT_PURGE_DAYS} days ago)',
+        '(default: [manager] purge_days ago)',
     )
     purge.add_argument('--dry-run', action='store_true', help='only report their number')
     purge.set_defaults(run=_purge)
@@ -92,9 +89,12 @@ def _purge(conf: cfg.ConfigOpts) -> int:
     migration.check(conf)
     database = Database(conf)
     now = database.read(sql.read_time)
-    time = now - datetime.timedelta(days=DEFAULT_PURGE_DAYS)
     if conf.command.before is not None:
         time = dates.parse(conf.command.before, now)
+    elif conf.manager.purge_days:
+        time = now - datetime.timedelta(days=conf.manager.purge_days)
+    else:
+        raise cfg.Error('--before is required: [manager] purge_days is 0')
     if conf.command.dry_run:
         print(f'{database.read(store.count_purgeable, time)} leases would be removed.')
     else:

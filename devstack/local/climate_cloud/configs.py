@@ -4,7 +4,6 @@
 import pathlib
 import shutil
 import string
-from collections.abc import Mapping
 
 from climate_cloud.rabbitmq import SERVICES
 from climate_cloud.secrets import public_key
@@ -132,7 +131,6 @@ class Configs:
             'database_url': self.database_url(database),
             'api_database_url': self.database_url('nova_api'),
             'credentials': credentials,
-            'system_credentials': self._credentials(service, {'system_scope': 'all'}),
             'authtoken': '\n'.join(
                 [
                     credentials,
@@ -150,14 +148,14 @@ class Configs:
             'climate_key': secrets['climate_key'],
         }
 
-    def _credentials(self, user: str, scope: Mapping[str, str] = PROJECT) -> str:
+    def _credentials(self, user: str) -> str:
         values = {
             'auth_type': 'password',
             'auth_url': f'{self.settings.url("keystone")}/v3',
             'username': user,
             'password': self.secrets['service'],
             'user_domain_name': 'Default',
-            **scope,
+            **PROJECT,
             'region_name': 'RegionOne',
         }
         return '\n'.join(f'{key} = {value}' for key, value in values.items())

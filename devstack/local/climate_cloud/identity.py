@@ -115,17 +115,13 @@ class Identity:
         return user
 
     def _climate(self) -> None:
-        """Make Climate's user with the roles of the setting, and take those of the other one.
-
-        It reads the limits of all projects, see ``doc/source/admin/limits.rst``.
-        """
+        """Make Climate's user with the roles of the setting, and take those of the other one."""
         wanted, other = (LEAST, ADMIN) if self.settings.policies else (ADMIN, LEAST)
         user = self._user('climate', self.secrets['service'], 'service', wanted)
         for role in other - wanted:
             self.keystone.unassign_project_role_from_user(
                 self.projects['service'], user, self.roles[role]
             )
-        self.keystone.assign_system_role_to_user(user, self.roles['reader'], 'all')
 
     def _heat_domain(self) -> None:
         domain = self.keystone.find_domain('heat') or self.keystone.create_domain(name='heat')

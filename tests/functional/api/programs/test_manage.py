@@ -170,6 +170,30 @@ def test_purge_removes_leases_that_were_deleted_long_ago(
     assert database.read(leases.find, written.lease(2).id) is not None
 
 
+@pytest.mark.parametrize(
+    ('days', 'status', 'shown'),
+    [(1, 0, '0 leases would'), (0, 1, '--before is required: [manager] purge_days is 0')],
+)
+def test_purge_days_is_the_default_of_before(
+    file: pathlib.Path,
+    database: Database,
+    capsys: pytest.CaptureFixture[str],
+    days: int,
+    status: int,
+    shown: str,
+) -> None:
+    now = datetime.datetime.now(datetime.UTC)
+    lease = written.lease(0)
+    events = (transitions.cancel_event(event, None, now) for event in lease.events)
+    database.write(store.create, lease.with_events(*events), now, Cause('lease.create'))
+    database.write(delete, 0, now - datetime.timedelta(hours=12))
+    file.write_text(f'{file.read_text()}\n[manager]\npurge_days = {days}\n')
+    assert run(file, 'purge', '--dry-run') == status
+    assert shown in ''.join(capsys.readouterr())
+    assert run(file, 'purge', '--dry-run', '--before', 'now') == 0
+    assert '1 leases would' in capsys.readouterr().out
+
+
 def test_purge_removes_all_that_is_of_a_lease(file: pathlib.Path, database: Database) -> None:
     old, kept = written.lease(0), written.lease(1)
     for lease in (old, kept):
