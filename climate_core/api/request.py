@@ -112,9 +112,14 @@ class Request(webob.Request):
         """Return the query parameters of the request, converted to the types of the route."""
         return cast(dict[str, Any], self.environ[PARAMETERS])
 
-    def read_body(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+    def read_body(
+        self,
+        schema: Mapping[str, Any],
+        prepare: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    ) -> dict[str, Any]:
         """Return the validated body.
 
+        :param prepare: changes an object before it is validated
         :raises climate_core.api.errors.UnsupportedMediaType: its media type is not JSON
         :raises climate_core.exceptions.BadRequest: it is not JSON, or violates the schema
         """
@@ -126,6 +131,8 @@ class Request(webob.Request):
             values = limits.decode(self.body.decode())
         except ValueError as exc:
             raise exceptions.BadRequest(f'The body of the request must be JSON: {exc}.') from exc
+        if prepare is not None and isinstance(values, dict):
+            values = prepare(values)
         return cast(dict[str, Any], validation.check(values, schema))
 
     def reject_body(self) -> None:
@@ -138,6 +145,21 @@ class Request(webob.Request):
             raise exceptions.BadRequest(
                 f'{self.path_info} takes no body: leave it out, or send {{}}.'
             )
+
+
+def drop_unchanged(
+    sent: Mapping[str, Any], shown: Mapping[str, Any], kept: Collection[str] = ()
+) -> dict[str, Any]:
+    """Return a change without the values that a response shows: clients send back what they read.
+
+    :param kept: the names of values that stay
+    """
+    unset = object()
+    return {
+        name: value
+        for name, value in sent.items()
+        if name in kept or shown.get(name, unset) != value
+    }
 
 
 def answer(status: int, body: Mapping[str, Any] | None = None) -> webob.Response:

@@ -13,7 +13,14 @@ import webob
 from climate_common import limits, resource_types
 from climate_core import exceptions, policies
 from climate_core.api import policy, validation
-from climate_core.api.request import Backend, Request, answer, expected_generation, set_etag
+from climate_core.api.request import (
+    Backend,
+    Request,
+    answer,
+    drop_unchanged,
+    expected_generation,
+    set_etag,
+)
 from climate_core.api.schemas import common
 from climate_core.db import leases as db
 from climate_core.lease import model, states, views
@@ -112,6 +119,15 @@ _OMITTED = {
     'affinity': 'None',
     'resource_properties': '',
 }
+#: Types -> fields that they do not have -> the values with which clients of Chameleon send them.
+_IGNORED: Final[Mapping[str, Mapping[str, Sequence[Any]]]] = {
+    resource_types.HOST: {'on_start': ('', 'default', None)},
+    resource_types.FLOATING_IP: {'resource_properties': ('', '[]', None)},
+}
+#: Types whose ``resource_properties`` choose units of the calendar, also by their ``id``.
+_FILTERED: Final = frozenset(
+    {resource_types.HOST, resource_types.CAPACITY, resource_types.NETWORK}
+)
 #: Types that are internal -> how requests name them.
 _INTERNAL_TYPES = {
     resource_types.SIZES: f'capacity for servers by sizes is {resource_types.SERVER}, without a '
@@ -134,20 +150,21 @@ def convert_reservation(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a reservation of Blazar's clients to the fields of this API.
 
     Blazar filters resources by ``resource_properties``; the filter ``["==", "$id", "<id>"]`` is
-    ``resource_id`` here. Two forms have an internal type: ``virtual:instance`` with sizes and
-    without a resource, which is capacity for servers, and ``virtual:floatingip`` with a resource.
-    Other fields stay as they are, for the schemas to validate.
+    ``resource_id`` here, but for units of the calendar. Two forms have an internal type:
+    ``virtual:instance`` with sizes and without a resource, which is capacity for servers, and
+    ``virtual:floatingip`` with a resource. Empty fields of other clients are dropped. Other
+    fields stay as they are, for the schemas to validate.
 
     :raises climate_core.exceptions.UnknownResourceType: the request names an internal type
     """
+    values = _drop_ignored(values)
     resource_type = values.get('resource_type')
     if resource_type in _INTERNAL_TYPES:
         raise exceptions.UnknownResourceType(
             f'resource_type: {_INTERNAL_TYPES[resource_type]}, and not {resource_type}.',
             field='resource_type',
         )
-    if resource_type == resource_types.NETWORK:
-        # Its resource_properties choose a segment.
+    if resource_type in _FILTERED:
         return dict(values)
     resource_id = _requested_id(values.get('resource_properties'))
     if 'resource_id' in values:
@@ -161,6 +178,15 @@ def convert_reservation(values: Mapping[str, Any]) -> dict[str, Any]:
         if name != 'resource_properties' and (name not in _OMITTED or value != _OMITTED[name])
     }
     return {**rest, 'resource_id': resource_id}
+
+
+def _drop_ignored(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    ignored = _IGNORED.get(str(values.get('resource_type')), {})
+    return {
+        name: value
+        for name, value in values.items()
+        if name not in ignored or value not in ignored[name]
+    }
 
 
 def _by_sizes(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,7 +229,9 @@ def update(
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.UPDATE_RESERVATION, lease)
     reservation = lease.get_reservation(reservation_id)
-    values = _check_change(backend, reservation, request.read_body(CHANGE))
+    shown = views.reservation_view(reservation, lease)
+    body = request.read_body(CHANGE, lambda sent: drop_unchanged(sent, shown))
+    values = _check_change(backend, reservation, body)
     generation = expected_generation(request)
     backend.manager_client.update_reservation(
         request.context, lease_id, reservation_id, values, generation
@@ -222,6 +250,24 @@ def delete(
         request.context, lease_id, reservation_id, generation
     )
     return answer(204)
+
+
+def drop_unchanged_items(listed: Any, shown: Sequence[Mapping[str, Any]]) -> Any:
+    """Return a list of changes without the values, and the items, that change nothing.
+
+    :param listed: as it was sent; what is no list of changes stays for the schema to reject
+    :param shown: the reservations of the lease as the API shows them
+    """
+    if not isinstance(listed, list):
+        return listed
+    by_id = {reservation['id']: reservation for reservation in shown}
+    changes = []
+    for item in listed:
+        known = by_id.get(str(item.get('id')).lower()) if isinstance(item, dict) else None
+        change = item if known is None else drop_unchanged(item, known, {'id'})
+        if known is None or change.keys() != {'id'}:
+            changes.append(change)
+    return changes
 
 
 def check_changes(
@@ -266,6 +312,7 @@ def _check_change(
             f'{field}: {reason}. For another one add a new reservation and remove this one.',
             field=field,
         )
+    values = validation.convert_numbers(values, plugin.schema)
     return dict(validation.check(values, change_of_plugin(plugin), within))
 
 
@@ -292,7 +339,10 @@ def check_reservation(
             f'{field}: must be left out: a reservation of {resource_type} is one resource.',
             field=field,
         )
-    named = {**values, 'resource_type': resource_types.api_name(resource_type)}
+    named = {
+        **validation.convert_numbers(values, plugin.schema),
+        'resource_type': resource_types.api_name(resource_type),
+    }
     return {**validation.check(named, of_plugin(plugin), within), 'resource_type': resource_type}
 
 

@@ -6,9 +6,10 @@ import functools
 import ipaddress
 import itertools
 import json
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from typing import Any
+from typing import Any, Final
 
 import jsonschema
 from jsonschema import validators
@@ -110,6 +111,32 @@ def _with_integers(value: Any, schema: Mapping[str, Any]) -> Any:
         return {name: _with_integers(item, known.get(name, {})) for name, item in value.items()}
     if isinstance(value, list) and 'items' in schema:
         return [_with_integers(item, schema['items']) for item in value]
+    return value
+
+
+_DECIMAL: Final = re.compile(r'-?[0-9]{1,18}')
+
+
+def convert_numbers(
+    values: Mapping[str, Any], properties: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return values with numbers that are texts, and texts that are numbers, in their own types.
+
+    Clients of Blazar send ``"amount": "2"``, and the id of a flavor as a number. Values that fit
+    no type stay as they are, for the schema to reject.
+
+    :param properties: JSON Schemas of the values by name; values without one stay as they are
+    """
+    return {name: _convert(value, properties.get(name, {})) for name, value in values.items()}
+
+
+def _convert(value: Any, schema: Mapping[str, Any]) -> Any:
+    allowed = schema.get('type', ())
+    types = {allowed} if isinstance(allowed, str) else {*allowed}
+    if isinstance(value, str) and types & {'integer', 'string'} == {'integer'}:
+        return int(value) if _DECIMAL.fullmatch(value) else value
+    if isinstance(value, int) and types & {'integer', 'number', 'string'} == {'string'}:
+        return value if isinstance(value, bool) else str(value)
     return value
 
 

@@ -127,12 +127,25 @@ OPTS: list[cfg.Opt] = [
         help='Value of the header X-Auth-Token in requests to the external service. Unset: no '
         'such header, unless external_keystone_token is true.',
     ),
+    cfg.StrOpt(
+        'external_bearer_token',
+        secret=True,
+        help='Token in the header "Authorization: Bearer <token>" of requests to the external '
+        'service, which coral-credits needs. external_token is sent instead if it is set.',
+    ),
+    cfg.ListOpt(
+        'external_resource_types',
+        default=[],
+        help='Types of reservations that the external service handles, for example '
+        'virtual:instance,flavor:instance. It is neither asked about nor notified of a lease '
+        'without any of them. Empty: all types.',
+    ),
     cfg.BoolOpt(
         'external_keystone_token',
         default=False,
         help='Send a Keystone token of the service user of section [cloud] in X-Auth-Token, as '
         'Blazar does. Every reader of requests to the external service then has the rights of '
-        'that user. external_token is sent instead if it is set.',
+        'that user. external_token or external_bearer_token is sent instead if it is set.',
     ),
     cfg.FloatOpt(
         'external_timeout',

@@ -53,7 +53,9 @@ class Quota:
         errors: ErrorCollector = RAISE_FIRST,
         creates_nothing: bool = False,
     ) -> Amounts | None:
-        """Reject a lease that is too long, too far ahead, over a limit, or not permitted.
+        """Reject a lease that is too long, too far ahead, or over a limit.
+
+        The external service is asked by :meth:`check_external`, last.
 
         :param lease: the lease as it shall be
         :param before: the lease as it is; None for a new one
@@ -68,16 +70,21 @@ class Quota:
         with errors.collected():
             self.check_events(lease, before)
         creates_nothing = creates_nothing and not self.asks_external(lease, before)
-        most = None
         with errors.collected():
-            most = self.check_limits(lease, before, creates_nothing)
-        with errors.collected():
-            if self.asks_external(lease, before):
-                if before is None:
-                    self.external.check_create(lease)
-                else:
-                    self.external.check_update(before, lease)
-        return most
+            return self.check_limits(lease, before, creates_nothing)
+        return None
+
+    def check_external(self, lease: model.Lease, before: model.Lease | None = None) -> None:
+        """Check that the external service permits a new lease or a change, if it is asked.
+
+        :raises climate_core.exceptions.LeaseNotPermitted: it does not
+        :raises climate_core.exceptions.ServiceUnavailable: it does not answer
+        """
+        if self.asks_external(lease, before):
+            if before is None:
+                self.external.check_create(lease)
+            else:
+                self.external.check_update(before, lease)
 
     def check_time(
         self,

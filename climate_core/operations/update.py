@@ -207,6 +207,7 @@ class LeaseUpdate:
         after = self.plan(lease, now).change.lease
         if self._quota.asks_external(after, lease):
             most = self._quota.check_quota(after, now, lease)
+            self._quota.check_external(after, lease)
             # The service has permitted this change of this lease.
             self._generation = lease.generation
         else:

@@ -290,6 +290,9 @@ def _parse_json(field: str, text: Any, examples: Examples) -> Sequence[Clause]:
         raise _bad_request(field, f'must be JSON, {examples.json} ({place}).')
     except ValueError as exc:
         raise _bad_request(field, f'must be JSON, {examples.json} ({exc}).')
+    if tree is None or tree == []:
+        # python-chi sends these for no condition.
+        return []
     whole = _compile_node(field, tree, examples, _MAX_DEPTH)
     if isinstance(whole, Junction) and whole.word == 'and':
         pairs = [*zip(tree[1:], whole.parts, strict=True)]

@@ -20,6 +20,7 @@ from climate_core.api.request import (
     Route,
     Table,
     answer,
+    drop_unchanged,
     next_links,
     page_body,
     page_limit,
@@ -81,6 +82,7 @@ class HostCalls(UnitCalls[hosts.Host]):
         'hypervisor_hostname',
         'hypervisor_type',
         'hypervisor_version',
+        'id',
         'local_gb',
         'memory_mb',
         'vcpus',
@@ -155,12 +157,22 @@ def create(backend: Backend, request: Request) -> webob.Response:
 def update(backend: Backend, request: Request, host_id: str) -> webob.Response:
     """Change a host, and read its description from Nova and Placement again."""
     policy.authorize(backend.enforcer, request.context, rules.UPDATE, {})
-    values = _normal(request.read_body(schema.UPDATE))
+    unit_id = CALLS.parse_id(host_id)
+    shown = CALLS.view(backend.database.read(db.HOSTS.get, unit_id), sees_all=True, hidden=())
+    values = _normal(request.read_body(schema.UPDATE, lambda sent: _drop_shown(sent, shown)))
     if 'kept_on' in values['extra']:
         values['kept_on'] = registered_units.parse_flag(values['extra'].pop('kept_on'))
-    unit_id = CALLS.parse_id(host_id)
     backend.manager_client.call(HostOperations.update_host, request.context, unit_id, values)
     return CALLS.answer_changed(backend, request, 200, [unit_id])
+
+
+def _drop_shown(sent: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a change without what clients send back as they read it."""
+    kept = shown.keys() - hosts.OWN_FIELDS | schema.UPDATE['properties'].keys()
+    change = drop_unchanged(sent, shown, kept)
+    if isinstance(change.get('values'), dict):
+        change['values'] = drop_unchanged(change['values'], shown, kept)
+    return change
 
 
 def delete(backend: Backend, request: Request, host_id: str) -> webob.Response:

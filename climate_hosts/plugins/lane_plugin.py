@@ -69,6 +69,8 @@ OPEN: Final = (
     'close the host by "climate-manage repair --yes".'
 )
 IN_USE: Final = 'Host {} still has servers of an earlier lease.'
+#: The name by which filters compare the id of a host.
+_ID: Final = 'id'
 
 
 class HostFilter(UnitFilter):
@@ -76,12 +78,16 @@ class HostFilter(UnitFilter):
 
     def __init__(self, conditions: filters.Filter) -> None:
         self._conditions = conditions
+        self._names_id = _ID in conditions.names
 
     def matches(self, unit: Unit) -> bool:
-        return self._conditions.matches(unit.properties)
+        return self._conditions.matches(self._properties(unit))
 
     def find_shortage(self, units: Sequence[Unit]) -> Shortage | None:
-        return self._conditions.find_shortage([unit.properties for unit in units])
+        return self._conditions.find_shortage([*map(self._properties, units)])
+
+    def _properties(self, unit: Unit) -> Mapping[str, Any]:
+        return {**unit.properties, _ID: unit.id} if self._names_id else unit.properties
 
 
 class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preemptible, Prepared):
@@ -168,7 +174,10 @@ class LanePlugin(calendar_plugin.CalendarPlugin, HostBacked, Shrinkable, Preempt
             'pool': params.get('pool') or None,
             'owner': calendar_plugin.owner_of(params),
             'unit_filter': self._filter(conditions, params),
-            'property_fields': conditions.names,
+            # A host has an id, which is none of its properties.
+            'property_fields': {
+                name: field for name, field in conditions.names.items() if name != _ID
+            },
             'unknown_property': exceptions.UnknownProperty,
             'order': Order(self.conf[self.resource_type].order),
         }

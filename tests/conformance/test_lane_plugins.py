@@ -162,6 +162,31 @@ def test_change_is_kept_and_refused_like_a_request(world):
         assert caught.value.field.endswith('grace')
 
 
+@pytest.mark.parametrize(
+    'asked',
+    [
+        '["==", "$id", "{}"]',
+        '["and", ["=", "$id", {}], [">", "$vcpus", "0"]]',
+        '["or", ["==", "$id", "{}"], ["==", "$vcpus", 0]]',
+    ],
+)
+def test_filter_of_an_id_chooses_that_host(world, asked):
+    host = world.hosts.read(1)
+    lease = world.lease(resource_properties=asked.format(host.id))
+    assert world.hosts_of(lease) == {host.hypervisor_hostname}
+    with pytest.raises(exceptions.NotEnough, match='no host has id==99') as caught:
+        world.lease(resource_properties='["==", "$id", "99"]')
+    assert caught.value.field == 'reservations[0].resource_properties'
+
+
+@pytest.mark.parametrize('empty', ['[]', 'null', ''])
+def test_empty_filter_is_shown_as_it_was_sent(world, empty):
+    lease = world.lease(hypervisor_properties=empty, resource_properties=empty)
+    _, reservation = world.read(lease)
+    shown = reservation.params
+    assert (shown['hypervisor_properties'], shown['resource_properties']) == (empty, empty)
+
+
 def test_wake_up_opens_one_lane_to_those_who_may_enter_and_does_so_once(world):
     lease = world.lease(share_with=['other-id'])
     _, reservation = world.read(lease)

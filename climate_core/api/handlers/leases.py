@@ -17,6 +17,7 @@ from climate_core.api.request import (
     Backend,
     Request,
     answer,
+    drop_unchanged,
     expected_generation,
     lease_parts,
     next_links,
@@ -36,6 +37,8 @@ from climate_core.lease.model import Lease
 from climate_core.operations import draft
 
 _DATES = ('start_date', 'end_date', 'before_end_date')
+#: What counts in a change also if it is as it was: a date can depend on another one.
+_KEPT = (*_DATES, 'generation')
 
 
 def list_(backend: Backend, request: Request) -> webob.Response:
@@ -204,7 +207,8 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     """
     lease = backend.database.read(db.get, lease_id)
     policy.authorize_lease(backend.enforcer, request.context, policies.UPDATE_LEASE, lease)
-    body = request.read_body(schema.UPDATE)
+    shown = _render(backend, request.context, lease)
+    body = request.read_body(schema.UPDATE, lambda sent: _read_change(sent, shown))
     values = _normal(body)
     # null clears these fields.
     values |= {name: body[name] for name in lease_fields.CLEARABLE & body.keys()}
@@ -221,6 +225,22 @@ def update(backend: Backend, request: Request, lease_id: str) -> webob.Response:
     if values or generation is not None:
         backend.manager_client.update_lease(request.context, lease_id, values, generation)
     return _read_back(backend, request.context, 200, lease_id)
+
+
+def _read_change(sent: Mapping[str, Any], shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a change without what clients send back as they read it.
+
+    :raises climate_core.exceptions.BadRequest: it changes what only the service sets
+    """
+    change = drop_unchanged(sent, shown, _KEPT)
+    for name in sorted(change.keys() & shown.keys() - schema.UPDATE['properties'].keys()):
+        raise exceptions.BadRequest(
+            f'{name}: cannot be changed. Leave it out, or send what GET shows.', field=name
+        )
+    if change.get('reservations'):
+        listed = reservations.drop_unchanged_items(change['reservations'], shown['reservations'])
+        change['reservations'] = listed
+    return change
 
 
 def delete(backend: Backend, request: Request, lease_id: str) -> webob.Response:

@@ -49,7 +49,8 @@ WANTED: dict[str, tuple[dict[str, Any], set[str]]] = {
 @pytest.fixture
 def application(tmp_path: pathlib.Path, hosts_cloud: cloud_server.Server) -> Iterator[Any]:
     """Return an API with one host."""
-    flavors.add(hosts_cloud.state, id='m1', vcpus=1, ram=512, disk=1)
+    for flavor_id in ('m1', '3'):
+        flavors.add(hosts_cloud.state, id=flavor_id, vcpus=1, ram=512, disk=1)
     conf: cfg.ConfigOpts = world.configure_hosts(tmp_path, hosts_cloud.url)
     plugins = (HostPlugin, CapacityPlugin, SizesPlugin)
     for plugin in plugins[1:]:
@@ -88,3 +89,101 @@ def test_leases_and_what_hosts_are_promised_to(application: Any, kind: str) -> N
     assert found['allocations'][0]['resource_id'] == '1'
     assert (promised['id'], promised['lease_id']) == (reservation['id'], lease['id'])
     assert {'start_date', 'end_date'} <= promised.keys()
+
+
+def create(application: Any, status: int = 201, **values: Any) -> Any:
+    body = {'name': 'l1', **TIMES, 'reservations': [values], 'events': []}
+    return world.ask(application, 'POST', '/v1/leases', body, status=status).json
+
+
+@pytest.mark.parametrize(
+    ('sent', 'shown'),
+    [
+        ({'resource_type': 'physical:host', 'min': '1', 'max': '01'}, {'min': 1, 'max': 1}),
+        ({'resource_type': 'flavor:instance', 'flavor_id': 3, 'amount': '2'}, {'amount': 2}),
+        (
+            {
+                **{'resource_type': 'virtual:instance', 'amount': '2', 'affinity': 'None'},
+                **{name: str(size) for name, size in SIZES.items()},
+            },
+            {**SIZES, 'amount': 2},
+        ),
+    ],
+    ids=WANTED,
+)
+def test_numbers_as_texts_and_texts_as_numbers(
+    application: Any, sent: dict[str, Any], shown: dict[str, Any]
+) -> None:
+    (made,) = create(application, **sent)['lease']['reservations']
+    assert shown.items() <= made.items()
+
+
+@pytest.mark.parametrize('amount', ['', 'x', '1.5', '+1', ' 1', '１', '0', True, '1' * 19])
+def test_text_that_is_no_integer_is_rejected(application: Any, amount: Any) -> None:
+    asked = {'resource_type': 'flavor:instance', 'flavor_id': 'm1', 'amount': amount}
+    assert create(application, 400, **asked)['field'] == 'reservations[0].amount'
+
+
+@pytest.mark.parametrize('on_start', ['', 'default', None])
+def test_start_action_of_chameleon_is_accepted_if_it_is_none(
+    application: Any, on_start: Any
+) -> None:
+    asked = {'resource_type': 'physical:host', 'min': 1, 'on_start': on_start}
+    (made,) = create(application, **asked)['lease']['reservations']
+    assert 'on_start' not in made
+
+
+def test_start_action_of_chameleon_is_rejected(application: Any) -> None:
+    asked = {'resource_type': 'physical:host', 'min': 1, 'on_start': 'orchestration:x'}
+    assert create(application, 400, **asked)['field'] == 'reservations[0].on_start'
+
+
+@pytest.mark.parametrize('kind', WANTED)
+def test_lease_that_was_read_can_be_sent_back(application: Any, kind: str) -> None:
+    lease = create(application, resource_type=kind, **WANTED[kind][0])['lease']
+    path = f'/v1/leases/{lease["id"]}'
+    changed = {**lease, 'name': 'l2', 'end_date': '2099-01-01 13:00'}
+    shown = world.ask(application, 'PUT', path, changed, status=200).json['lease']
+    assert (shown['name'], shown['end_date']) == ('l2', '2099-01-01T13:00:00.000000')
+    again = world.ask(application, 'PUT', path, shown, status=200).json['lease']
+    assert again == shown
+    (reservation,) = shown['reservations']
+    one = f'{path}/reservations/{reservation["id"]}'
+    sent = world.ask(application, 'PUT', one, reservation, status=200).json['reservation']
+    assert sent == reservation
+
+
+@pytest.mark.parametrize(
+    ('change', 'field'),
+    [
+        ({'project_id': 'other'}, 'project_id'),
+        ({'status': 'ACTIVE'}, 'status'),
+        ({'created_at': '2001-01-01 00:00:00'}, 'created_at'),
+        ({'trust_id': 'x'}, 'trust_id'),
+    ],
+)
+def test_what_the_service_sets_cannot_be_changed(
+    application: Any, change: dict[str, str], field: str
+) -> None:
+    lease = create(application, resource_type='physical:host', min=1, max=1)['lease']
+    path, (reservation,) = f'/v1/leases/{lease["id"]}', lease['reservations']
+    rejected = world.ask(application, 'PUT', path, {**lease, **change}, status=400).json
+    assert rejected['field'] == field
+    listed = {'reservations': [{**reservation, 'status': 'active'}]}
+    rejected = world.ask(application, 'PUT', path, listed, status=400).json
+    assert rejected['field'] == 'reservations[0].status'
+    listed = {'events': [{**lease['events'][0], 'time': '2099-01-01 10:30'}]}
+    rejected = world.ask(application, 'PUT', path, listed, status=400).json
+    assert rejected['field'].startswith('events[0].')
+
+
+@pytest.mark.parametrize('nested', [False, True])
+def test_host_that_was_read_can_be_sent_back(application: Any, nested: bool) -> None:
+    host = world.ask(application, 'GET', '/v1/os-hosts/1', None, ADMIN, 200).json['host']
+    changed = {**host, 'gpu': 'False'}
+    body = {'values': changed} if nested else changed
+    shown = world.ask(application, 'PUT', '/v1/os-hosts/1', body, ADMIN, 200).json['host']
+    assert shown == {**changed, 'updated_at': shown['updated_at']}
+    body['vcpus'] = 99
+    rejected = world.ask(application, 'PUT', '/v1/os-hosts/1', body, ADMIN, 400).json
+    assert rejected['field'] == 'vcpus'

@@ -24,6 +24,12 @@ def test_the_filter_of_an_id_is_the_id() -> None:
     }
 
 
+@pytest.mark.parametrize('kind', ['physical:host', 'flavor:instance', 'network'])
+def test_filter_of_an_id_chooses_a_unit_of_the_calendar(kind: str) -> None:
+    values = {'resource_type': kind, 'resource_properties': SENT['resource_properties']}
+    assert convert_reservation(values) == values
+
+
 def test_what_was_given_stays_to_be_refused() -> None:
     assert convert_reservation(SENT | {'vcpus': 2, 'on_end': 'stop'}) == {
         'resource_type': 'virtual:instance',

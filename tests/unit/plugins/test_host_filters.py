@@ -67,6 +67,9 @@ def test_filter_in_the_json_of_blazar_matches(field: str, tree: Any, expected: b
     [
         ({}, True),
         ({'hypervisor_properties': '', 'resource_properties': '', 'traits': None}, True),
+        ({'hypervisor_properties': '[]', 'resource_properties': ' [ ] '}, True),
+        ({'hypervisor_properties': None, 'resource_properties': 'null'}, True),
+        ({'hypervisor_properties': '[]', 'resource_properties': '[">", "$vcpus", "16"]'}, False),
         ({'resources': 'vcpus>=16'}, True),
         ({'resources': 'vcpus >= 16 , memory_mb<65536'}, False),
         ({'resources': ['vcpus==16', 'gpu=True', 'model!=R640']}, True),
