@@ -23,18 +23,22 @@ PROJECT_LIMITS: Final = {
     'reserved_networks': (200, 'number of reserved networks'),
 }
 
+#: The limits of the times of a lease -> what each is the maximum of.
+TIME_LIMITS: Final = {
+    'max_lease_seconds': 'seconds from the start of a lease to its end',
+    'max_ahead_seconds': 'seconds from the request to the start of a lease',
+}
+
 OPTS: list[cfg.Opt] = [
-    cfg.IntOpt(
-        'max_lease_seconds',
-        default=0,
-        min=0,
-        help='Maximum number of seconds from the start of a lease to its end. 0: no limit.',
-    ),
-    cfg.IntOpt(
-        'max_ahead_seconds',
-        default=0,
-        min=0,
-        help='Maximum number of seconds from the request to the start of a lease. 0: no limit.',
+    *(
+        cfg.IntOpt(
+            name,
+            default=-1,
+            min=-1,
+            help=f'Maximum number of {what}. -1: unlimited. Not used while [limits] driver is '
+            'keystone and Keystone has a registered limit of this name.',
+        )
+        for name, what in TIME_LIMITS.items()
     ),
     cfg.ListOpt(
         'exempt_projects',
@@ -120,6 +124,18 @@ OPTS: list[cfg.Opt] = [
         'external_on_end',
         schemes=['http', 'https'],
         help='URL used instead of <external_endpoint>/on-end.',
+    ),
+    cfg.URIOpt(
+        'external_create',
+        schemes=['http', 'https'],
+        help='URL to which each new lease is sent when it is saved, as coral-credits needs it to '
+        'charge a lease. A failure is logged, and the lease stays. Unset: not sent.',
+    ),
+    cfg.URIOpt(
+        'external_update',
+        schemes=['http', 'https'],
+        help='URL to which a lease is sent when a change that the external service checks is '
+        'saved, as external_create.',
     ),
     cfg.StrOpt(
         'external_token',

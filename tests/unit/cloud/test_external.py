@@ -19,7 +19,7 @@ from climate_core.lease import model
 from tests.support import leases
 from tests.support.fakes import serving
 
-NOON = datetime.datetime(2026, 12, 1, 12, 0, 0, 250000, tzinfo=datetime.UTC)
+NOON = datetime.datetime(2082, 12, 1, 12, 0, 0, 250000, tzinfo=datetime.UTC)
 LEASE = leases.lease(
     dataclasses.replace(
         model.new_reservation('some-id', 'virtual:instance', 'vm1', {'on_end': 'stop'}, NOON),
@@ -40,8 +40,8 @@ SHOWN = {
     'name': 'lease1',
     'project_id': 'demo-id',
     'user_id': 'alice-id',
-    'start_date': '2026-12-01T12:00:00',
-    'end_date': '2026-12-01T14:00:00',
+    'start_date': '2082-12-01T12:00:00',
+    'end_date': '2082-12-01T14:00:00',
     'before_end_date': None,
     'reservations': [
         {
@@ -183,7 +183,7 @@ def test_update_with_a_token_of_its_own(service: Service, cloud: Cloud) -> None:
     body = {
         'context': CONTEXT,
         'current_lease': SHOWN,
-        'lease': {**SHOWN, 'end_date': '2026-12-01T17:00:00'},
+        'lease': {**SHOWN, 'end_date': '2082-12-01T17:00:00'},
     }
     assert service.asked == [('/check-update', 'own', body)]
 
