@@ -106,6 +106,11 @@ class HostPackage(ReservationPackage):
         if has_power:
             yield HostPower(conf, database, drivers.load_driver(conf), cloud)
 
+    def add_import_commands(self, subparsers: Any) -> None:
+        from climate_hosts.blazar import command
+
+        command.add_command(subparsers)
+
     def list_pool_checks(self) -> Iterable[PoolCheck]:
         from climate_hosts.watch import isolation
 
