@@ -161,8 +161,8 @@ class LeaseTooLong(
     Forbidden,
     code='lease.too_long',
     cure=(
-        'Request a shorter lease. The operator sets the maximum in [limits] max_lease_seconds, '
-        'and exempts projects in [limits] exempt_projects.'
+        'Request a shorter lease. The operator sets the maximum by max_lease_seconds in [limits] '
+        'or Keystone, and exempts projects in [limits] exempt_projects.'
     ),
 ):
     """The lease is longer than allowed."""
@@ -172,8 +172,8 @@ class LeaseTooFarAhead(
     Forbidden,
     code='lease.too_far_ahead',
     cure=(
-        'Request an earlier start. The operator sets the maximum in [limits] max_ahead_seconds, '
-        'and exempts projects in [limits] exempt_projects.'
+        'Request an earlier start. The operator sets the maximum by max_ahead_seconds in [limits] '
+        'or Keystone, and exempts projects in [limits] exempt_projects.'
     ),
 ):
     """The lease starts further in the future than allowed."""

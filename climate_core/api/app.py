@@ -176,7 +176,9 @@ class Application:
         if route.policy is not None:
             check_microversion(request)
             # Public paths accept any query string: clients and probes add parameters.
-            request.environ[PARAMETERS] = read_query(request, route.query)
+            request.environ[PARAMETERS] = read_query(
+                request, route.query, ignores_unknown=route.ignores_unknown
+            )
             if request.method == 'POST' and route.request_schema is None:
                 request.reject_body()
         try:

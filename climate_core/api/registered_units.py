@@ -18,8 +18,7 @@ from climate_core.api.request import (
     Backend,
     Request,
     answer,
-    next_links,
-    page_body,
+    answer_pages,
     page_limit,
     parse_unit_id,
 )
@@ -106,7 +105,8 @@ def properties_query(noun: str, rule: str) -> dict[str, dict[str, Any]]:
         'detail': {'type': 'boolean', 'description': f'true: with the values that {noun} have.'},
         'all': {
             'type': 'boolean',
-            'description': f'true: also the private ones. Needs the policy ``{rule}``.',
+            'description': 'true: also the private ones, for callers with the policy '
+            f'``{rule}``; ignored for others.',
         },
     }
 
@@ -205,17 +205,21 @@ class UnitCalls(abc.ABC, Generic[R]):
             raise self.units.not_found(text)
         return unit_id
 
-    def read_page(self, backend: Backend, request: Request) -> dict[str, Any]:
-        """Return the body of a page of the units that the caller sees, ordered by id."""
+    def list_units(self, backend: Backend, request: Request) -> webob.Response:
+        """Return the units that the caller sees in a response, ordered by id."""
         asked, sees_all = request.parameters, self._sees_all(backend, request.context)
         filters = {column: asked.get(name) for name, column in self.filters.items()}
-        page = asked.get('marker', 0), page_limit(backend, request)
         viewer = None if sees_all else policy.viewer(request.context)
-        units, more = backend.database.read(self.units.page, filters, *page, viewer)
-        hidden = self.list_hidden(backend, request.context)
-        shown = [self.view(unit, sees_all=sees_all, hidden=hidden) for unit in units]
-        links = next_links(request, str(units[-1].id)) if more else None
-        return page_body(f'{self.noun}s', shown, links)
+        limit, hidden = page_limit(backend, request), self.list_hidden(backend, request.context)
+
+        def read(marker: int | None) -> tuple[Sequence[dict[str, Any]], int | None]:
+            units, more = backend.database.read(
+                self.units.page, filters, marker or 0, limit, viewer
+            )
+            shown = [self.view(unit, sees_all=sees_all, hidden=hidden) for unit in units]
+            return shown, units[-1].id if more else None
+
+        return answer_pages(request, f'{self.noun}s', read)
 
     def show(self, backend: Backend, request: Request, text: str) -> webob.Response:
         """Return a unit in a response, if the caller sees it."""
@@ -249,15 +253,14 @@ class UnitCalls(abc.ABC, Generic[R]):
     def list_properties(self, backend: Backend, request: Request) -> webob.Response:
         """List extra properties; without the policy of private ones, those of reservable units."""
         context, parameters = request.context, request.parameters
-        if parameters.get('all'):
-            assert self.private_rule is not None  # nosec B101 # for mypy: it holds already
-            policy.authorize(backend.enforcer, context, self.private_rule, {})
+        # Blazar ignores the parameter of users who may not see private properties.
+        shows_private = parameters.get('all') and self._sees_private(backend, context)
         properties = self.list_values(backend, context)
         private = backend.database.read(self.units.list_private_properties)
         shown = [
             {'property': name, 'private': name in private, 'values': values}
             for name, values in properties.items()
-            if parameters.get('all') or name not in private
+            if shows_private or name not in private
         ]
         if not parameters.get('detail'):
             shown = [{'property': item['property']} for item in shown]

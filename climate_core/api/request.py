@@ -5,7 +5,7 @@ import dataclasses
 import hashlib
 import re
 import urllib.parse
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import webob
@@ -28,6 +28,8 @@ from climate_core.rpc import ManagerClient
 #: Key of the WSGI environment: the validated query parameters, set by the application.
 PARAMETERS = 'climate.parameters'
 
+#: Maximum number of pages of a response, so that a request has an end.
+_MAX_PAGES: Final = 100
 #: The media type of most bodies.
 JSON: Final = 'application/json'
 
@@ -43,8 +45,9 @@ class Route:
     :param request_schema: JSON Schema of the body of the request
     :param response_schema: JSON Schema of the body of the response
     :param also: other responses of success: HTTP status -> JSON Schema; None: without a body
-    :param query: JSON Schemas of the query parameters by name; other parameters are rejected.
+    :param query: JSON Schemas of the query parameters by name.
         ``request.parameters`` has the validated values.
+    :param ignores_unknown: whether other parameters are ignored, as Blazar does, or rejected
     :param headers: JSON Schemas of the request headers by name; the handler validates them
     :param media: the media type of success; only JSON is described by the schema
     :param errors: HTTP statuses of the errors of a path without a token of Keystone
@@ -58,6 +61,7 @@ class Route:
     request_schema: Mapping[str, Any] | None = None
     response_schema: Mapping[str, Any] | None = None
     query: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
+    ignores_unknown: bool = False
     headers: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
     also: Mapping[int, Mapping[str, Any] | None] = dataclasses.field(default_factory=dict)
     media: str = JSON
@@ -209,13 +213,17 @@ _BOOLEANS = {'true': True, '1': True, 'false': False, '0': False}
 
 
 def read_query(
-    request: webob.Request, declared: Mapping[str, Mapping[str, Any]]
+    request: webob.Request,
+    declared: Mapping[str, Mapping[str, Any]],
+    *,
+    ignores_unknown: bool = False,
 ) -> dict[str, Any]:
     """Return the query parameters of a request, converted to the types of their schemas.
 
-    A list is given by a repeated parameter, by commas, or both.
+    A list is given by a repeated parameter, by commas, or both. An empty marker is none.
 
     :param declared: JSON Schemas by the name of the parameter
+    :param ignores_unknown: whether other parameters are ignored
     :raises climate_core.exceptions.BadRequest: naming the invalid parameter
     """
     try:
@@ -224,6 +232,8 @@ def read_query(
         raise exceptions.BadRequest('The query of the request must be UTF-8.')
     texts: dict[str, list[str]] = {}
     for name, text in sent:
+        if (name, text) == ('marker', '') or (ignores_unknown and name not in declared):
+            continue
         if name not in declared:
             known = ', '.join(sorted(declared)) or 'none'
             raise exceptions.BadRequest(
@@ -235,7 +245,10 @@ def read_query(
 
 def _query_value(name: str, given: Sequence[str], schema: Mapping[str, Any]) -> Any:
     if schema['type'] == 'array':
+        choices = {choice.lower(): choice for choice in schema['items'].get('enum', ())}
         parts = [part.strip() for text in given for part in text.split(',')]
+        # Clients of Blazar send the status in lower case.
+        parts = [choices.get(part.lower(), part) for part in parts]
         for part in parts:
             validation.check(part, schema['items'], name)
         validation.check(parts, {k: v for k, v in schema.items() if k != 'items'}, name)
@@ -361,3 +374,40 @@ def page_body(
     """Return the body of a page; it has links only if there is a next page."""
     body: dict[str, Any] = {name: items}
     return body if links is None else body | {f'{name}_links': links}
+
+
+#: Reads the page after a marker (None: the first page); returns its items, and the marker of the
+#: next page, or None if there is none.
+PageReader = Callable[[Any], tuple[Sequence[dict[str, Any]], Any]]
+
+
+def answer_pages(request: Request, name: str, read: PageReader) -> webob.Response:
+    """Return a page, or without ``limit`` and ``marker`` all pages.
+
+    Clients of Blazar follow no links. A response of several pages is sent while they are read, so
+    that no more than a page is in memory.
+    """
+    items, marker = read(request.parameters.get('marker'))
+    if marker is None or request.parameters.keys() & {'limit', 'marker'}:
+        links = None if marker is None else next_links(request, str(marker))
+        return answer(200, page_body(name, items, links))
+    pages = _encode_pages(request, name, read, items, marker)
+    return webob.Response(status=200, content_type=JSON, app_iter=pages)
+
+
+def _encode_pages(
+    request: Request, name: str, read: PageReader, items: Sequence[dict[str, Any]], marker: Any
+) -> Iterator[bytes]:
+    """Yield a JSON object with all pages, and a link to the next page after :data:`_MAX_PAGES`."""
+    yield jsonutils.dump_as_bytes({name: items})[: -len(b']}')]
+    for _ in range(_MAX_PAGES - 1):
+        items, marker = read(marker)
+        if items:
+            yield b', ' + jsonutils.dump_as_bytes(items)[1:-1]
+        if marker is None:
+            break
+    yield b']'
+    if marker is not None:
+        links = {f'{name}_links': next_links(request, str(marker))}
+        yield b', ' + jsonutils.dump_as_bytes(links)[1:-1]
+    yield b'}'

@@ -44,6 +44,7 @@ ROUTES: Table = {
             policies.GET_LEASES,
             response_schema=lease_schemas.MANY,
             query=lease_schemas.LIST_QUERY,
+            ignores_unknown=True,
             operation='lease_list.list',
         ),
         'POST': Route(
@@ -64,6 +65,7 @@ ROUTES: Table = {
             policies.GET_LEASES,
             response_schema=lease_schemas.ONE,
             query=lease_schemas.SHOW_QUERY,
+            ignores_unknown=True,
         ),
         'PUT': Route(
             leases.update,

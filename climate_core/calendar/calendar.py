@@ -14,7 +14,7 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from oslo_log import log
 from sqlalchemy import orm
@@ -263,6 +263,25 @@ class Calendar:
             else:
                 return
         raise rejected.explain()
+
+    def find_candidates(
+        self, demands: Sequence[Demand], start: datetime, end: datetime
+    ) -> list[Allocation]:
+        """Return what :meth:`allocate` could allocate; empty: capacity is insufficient."""
+        with self._database.reader() as session:
+            transaction = self.transaction(session)
+            searches = searches_for(transaction.now, demands, start, end)
+            try:
+                choices = self._choose(transaction, searches)
+            except CapacityRejected:
+                return []
+        return [allocation for chosen in choices for allocation in chosen]
+
+    def describe_units(self, unit_ids: Collection[int]) -> Mapping[int, Mapping[str, Any]]:
+        """Return the capacity and the properties of the units that exist."""
+        timelines = self._read_verified().snapshot.timelines if unit_ids else {}
+        units = [timelines[each].unit for each in unit_ids if each in timelines]
+        return {each.id: {**each.capacity, **each.properties} for each in units}
 
     def find_preempted(
         self,

@@ -28,6 +28,7 @@ from climate_core.cloud.connections import Cloud
 from climate_core.cloud.services import Service
 from climate_core.concurrency import RecentCache
 from climate_core.conf import cloud as cloud_conf
+from climate_core.conf.limits import TIME_LIMITS
 from climate_core.db.project_limits import NAMES, UNLIMITED
 
 LOG = log.getLogger(__name__)
@@ -38,6 +39,8 @@ RECENT_SECONDS: Final = 10.0
 #: Number of seconds until a newly registered limit may be used, if none was registered before.
 REGISTERED_SECONDS: Final = 300.0
 
+#: The names that Keystone may have.
+_REGISTERED: Final = (*NAMES, *TIME_LIMITS)
 _KEYSTONE = Service('Keystone', 'identity', '3')
 _ROWS = 'registered_limits'
 _PATH = f'/{_ROWS}'
@@ -67,6 +70,8 @@ class Limits:
     def read_limits(self, project_id: str) -> Mapping[str, int] | None:
         """Return the limits of a project by name, where -1 is unlimited; None: no limits.
 
+        Those of :data:`.TIME_LIMITS` are among them if they are registered in Keystone.
+
         :raises climate_core.exceptions.ServiceUnavailable: Keystone does not answer, or the
             configuration of the limits is invalid
         """
@@ -79,7 +84,7 @@ class Limits:
             registered: dict[str, int] = dict(enforcer.get_registered_limits(None))
             registered |= dict(enforcer.get_project_limits(project_id, None))
         project_limits = self._options() | {
-            name: int(registered[name]) for name in NAMES if name in registered
+            name: int(registered[name]) for name in _REGISTERED if name in registered
         }
         self._recent.put(project_id, project_limits)
         return project_limits
@@ -124,7 +129,7 @@ class Limits:
             return False
         except exceptions.Transient as exc:
             raise _unavailable(exc) from exc
-        return any(row.get('resource_name') in NAMES for row in rows)
+        return any(row.get('resource_name') in _REGISTERED for row in rows)
 
     def _create_enforcer(self) -> Any:
         # The library registers options on the global configuration when it is imported.

@@ -115,12 +115,14 @@ def check_stored_secrets(conf: cfg.ConfigOpts) -> Iterator[str]:
 def check_external(conf: cfg.ConfigOpts) -> Iterator[str]:
     """Find an external service that accepts all callers, or receives a Keystone token."""
     section = conf.limits
-    if section.external_keystone_token and not section.external_token:
+    if section.external_token or section.external_bearer_token:
+        return
+    if section.external_keystone_token:
         yield (
             '[limits] external_keystone_token gives the external service the rights of '
             "Climate's user: set external_token instead."
         )
-    elif section.external_endpoint and not section.external_token:
+    elif section.external_endpoint:
         yield '[limits] external_token is not set: the external service accepts all callers.'
 
 

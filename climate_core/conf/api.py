@@ -34,8 +34,8 @@ OPTS: list[cfg.Opt] = [
         default=1000,
         min=1,
         max=10000,
-        help='Maximum number of items in the answer to a list request, and the default of limit. '
-        'The answer has a link to the next page.',
+        help='Maximum number of items of a page of a list. An answer to a request without limit '
+        'and marker has up to 100 pages; every other answer has a link to the next page.',
     ),
     cfg.IntOpt(
         'feed_seconds',

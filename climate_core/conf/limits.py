@@ -23,18 +23,22 @@ PROJECT_LIMITS: Final = {
     'reserved_networks': (200, 'number of reserved networks'),
 }
 
+#: The limits of the times of a lease -> what each is the maximum of.
+TIME_LIMITS: Final = {
+    'max_lease_seconds': 'seconds from the start of a lease to its end',
+    'max_ahead_seconds': 'seconds from the request to the start of a lease',
+}
+
 OPTS: list[cfg.Opt] = [
-    cfg.IntOpt(
-        'max_lease_seconds',
-        default=0,
-        min=0,
-        help='Maximum number of seconds from the start of a lease to its end. 0: no limit.',
-    ),
-    cfg.IntOpt(
-        'max_ahead_seconds',
-        default=0,
-        min=0,
-        help='Maximum number of seconds from the request to the start of a lease. 0: no limit.',
+    *(
+        cfg.IntOpt(
+            name,
+            default=-1,
+            min=-1,
+            help=f'Maximum number of {what}. -1: unlimited. Not used while [limits] driver is '
+            'keystone and Keystone has a registered limit of this name.',
+        )
+        for name, what in TIME_LIMITS.items()
     ),
     cfg.ListOpt(
         'exempt_projects',
@@ -127,12 +131,25 @@ OPTS: list[cfg.Opt] = [
         help='Value of the header X-Auth-Token in requests to the external service. Unset: no '
         'such header, unless external_keystone_token is true.',
     ),
+    cfg.StrOpt(
+        'external_bearer_token',
+        secret=True,
+        help='Token in the header "Authorization: Bearer <token>" of requests to the external '
+        'service, which coral-credits needs. external_token is sent instead if it is set.',
+    ),
+    cfg.ListOpt(
+        'external_resource_types',
+        default=[],
+        help='Types of reservations that the external service handles, for example '
+        'virtual:instance,flavor:instance. It is neither asked about nor notified of a lease '
+        'without any of them. Empty: all types.',
+    ),
     cfg.BoolOpt(
         'external_keystone_token',
         default=False,
         help='Send a Keystone token of the service user of section [cloud] in X-Auth-Token, as '
         'Blazar does. Every reader of requests to the external service then has the rights of '
-        'that user. external_token is sent instead if it is set.',
+        'that user. external_token or external_bearer_token is sent instead if it is set.',
     ),
     cfg.FloatOpt(
         'external_timeout',

@@ -73,6 +73,7 @@ class LeaseQuery:
 
     :param project_id: only leases of this project; None: of all projects
     :param deleted: only deleted leases, instead of only the others
+    :param lease_id: only the lease with this id
     :param resource_type: only leases with a reservation of this type, in any status
     :param resource_id: only leases with a reservation of this resource, in any status
     :param since: only leases that end later
@@ -87,6 +88,7 @@ class LeaseQuery:
     deleted: bool = False
     statuses: Sequence[str] = ()
     name: str | None = None
+    lease_id: str | None = None
     resource_type: str | None = None
     resource_id: str | None = None
     since: Moment | None = None
@@ -153,6 +155,8 @@ def _filters(session: orm.Session, query: LeaseQuery) -> list[sa.ColumnElement[b
         found.append(LEASES.c.status.in_(query.statuses))
     if query.name is not None:
         found += _named(session, query.name)
+    if query.lease_id is not None:
+        found.append(LEASES.c.id == query.lease_id)
     if query.resource_type is not None or query.resource_id is not None:
         found.append(_reserves(query))
     if query.since is not None:

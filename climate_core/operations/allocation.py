@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 from types import MappingProxyType
+from typing import Any
 
 from climate_common import limits
 from climate_common.dates import from_microseconds
@@ -18,6 +19,7 @@ from climate_core.calendar.model import Demand
 from climate_core.calendar.transaction import CalendarTransaction
 from climate_core.lease import model
 from climate_core.lease.events import queue
+from climate_core.lease.model import Allocation
 from climate_core.lease.request import RAISE_FIRST, ErrorCollector, prefix_field
 from climate_core.operations.draft import Draft
 from climate_core.operations.services import Services
@@ -77,22 +79,62 @@ def allocate(
     added = services.calendar.allocate(transaction, demands, *period, forced_available, proposed)
     allocations = defaultdict[str, list[model.AllocatedUnit]](list)
     for allocation in sorted(added, key=attrgetter('unit_id')):
-        allocations[allocation.reservation_id].append(
-            model.AllocatedUnit(
-                unit_id=allocation.unit_id,
-                start=from_microseconds(allocation.start),
-                end=from_microseconds(allocation.end),
-                pieces=allocation.pieces,
-                lane=allocation.lane,
-                unit=transaction.unit(allocation.unit_id).properties,
-            )
-        )
+        unit = transaction.unit(allocation.unit_id).properties
+        allocations[allocation.reservation_id].append(_allocated_unit(allocation, unit))
     return lease.with_reservations(
         *(
             dataclasses.replace(reservation, allocations=tuple(allocations[reservation.id]))
             for reservation in lease.reservations
             if reservation.id in allocations
         )
+    )
+
+
+def describe_units(services: Services, lease: model.Lease) -> model.Lease:
+    """Return a lease with the facts of its units, and with candidates where it has no units yet.
+
+    Nothing is allocated.
+    """
+    allocations = {each.id: each.allocations for each in lease.reservations}
+    for each in _find_candidates(services, lease):
+        allocations[each.reservation_id] += (_allocated_unit(each, {}),)
+    ids = {each.unit_id for own in allocations.values() for each in own}
+    facts = services.calendar.describe_units(ids)
+
+    def describe(unit: model.AllocatedUnit) -> model.AllocatedUnit:
+        return dataclasses.replace(unit, unit={**unit.unit, **facts.get(unit.unit_id, {})})
+
+    return lease.with_reservations(
+        *(
+            dataclasses.replace(each, allocations=tuple(map(describe, allocations[each.id])))
+            for each in lease.reservations
+            if allocations[each.id]
+        )
+    )
+
+
+def _find_candidates(services: Services, lease: model.Lease) -> Sequence[Allocation]:
+    new = [
+        reservation
+        for reservation in lease.live
+        if not reservation.allocations
+        and isinstance(services.plugins.get(reservation.resource_type), CalendarBacked)
+    ]
+    demands = read_demands(services.plugins, new)
+    if not demands or len(demands) > limits.CALENDAR_RESERVATIONS:
+        return ()
+    period = remaining_period(lease, services.clock.now())
+    return services.calendar.find_candidates(demands, *period)
+
+
+def _allocated_unit(allocation: Allocation, unit: Mapping[str, Any]) -> model.AllocatedUnit:
+    return model.AllocatedUnit(
+        unit_id=allocation.unit_id,
+        start=from_microseconds(allocation.start),
+        end=from_microseconds(allocation.end),
+        pieces=allocation.pieces,
+        lane=allocation.lane,
+        unit=unit,
     )
 
 

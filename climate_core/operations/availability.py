@@ -73,6 +73,9 @@ def dry_run_create(
         if any(isinstance(each, exceptions.NotEnough) for each in errors.found[expected:]):
             draft = _preempt_servers(creator, draft, errors, expected)
         waits += [_available_from(each, draft) for each in errors.found[known:]]
+        if _asks_external(draft, errors):
+            with errors.collected():
+                creator.quota.check_external(draft.lease, draft.before)
     lease_request, lease = draft.request, draft.lease
     start, end = lease.start_date, lease.end_date
     if lease_request is not None and not draft.preempted:
@@ -85,6 +88,13 @@ def dry_run_create(
         'start_date': dates.serialize(start),
         'end_date': dates.serialize(end),
     }
+
+
+def _asks_external(draft: Draft, errors: ErrorCollector) -> bool:
+    """Return whether a create asks the external service: it is not asked without capacity."""
+    queues = draft.lease.kind in (states.LeaseKind.RETRY, states.LeaseKind.BEST_EFFORT)
+    lacks = any(isinstance(each, exceptions.NotEnough) for each in errors.found)
+    return bool(draft.before is None or draft.items) and (queues or not lacks)
 
 
 def _preempt_servers(
@@ -122,7 +132,7 @@ def _available_from(error: exceptions.ClimateError, draft: Draft) -> datetime | 
 
 
 def _check_quota(quota: Quota, draft: Draft, errors: ErrorCollector) -> list[datetime | None]:
-    """Check the limits and the external service; return when exceeded limits allow the lease."""
+    """Check the limits; return when exceeded limits allow the lease."""
     if draft.before is not None and not draft.items:
         return []
     known = len(errors.found)

@@ -317,6 +317,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             draft.lease, draft.now, draft.before, creates_nothing=creates_nothing
         )
         draft = self._admit(context, draft)
+        self.quota.check_external(draft.lease, draft.before)
         done = self.provisioner.provision(context, draft)
         is_new = draft.before is None
         cause = user_cause(context, 'lease.create') if is_new else join_cause(context)

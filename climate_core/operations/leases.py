@@ -11,6 +11,7 @@ A ``generation`` is that of the lease that the user has read; None: any. All ope
 :class:`climate_core.exceptions.ClimateError` when the request is rejected.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from climate_core.lease.events import end, start
 from climate_core.lease.history import user_cause
 from climate_core.lease.transitions import Change
 from climate_core.operations import availability
+from climate_core.operations.allocation import describe_units
 from climate_core.operations.create import LeaseCreator
 from climate_core.operations.preemption import Preemption
 from climate_core.operations.provisioning import OwnerTrusts
@@ -52,9 +54,8 @@ class LeaseOperations:
     def __init__(self, services: Services) -> None:
         conf, cloud = services.conf, services.cloud
         self.services = services
-        self.quota = Quota(
-            conf, services.database, Limits(conf, cloud), ExternalService(conf, cloud)
-        )
+        external = ExternalService(conf, cloud, functools.partial(describe_units, services))
+        self.quota = Quota(conf, services.database, Limits(conf, cloud), external)
         self.preemption = Preemption(services)
         self.queue = WaitQueue(services, self.quota, self.preemption)
         self.host_evacuation = self._create_evacuation()

@@ -22,6 +22,7 @@ from climate_core import exceptions
 from climate_core.cloud.external_service import ExternalService
 from climate_core.cloud.limits import Limits
 from climate_core.concurrency import RecentCache, check_deadline
+from climate_core.conf.limits import TIME_LIMITS
 from climate_core.db import project_limits, store
 from climate_core.db.engine import Database
 from climate_core.db.project_limits import Amounts
@@ -53,7 +54,9 @@ class Quota:
         errors: ErrorCollector = RAISE_FIRST,
         creates_nothing: bool = False,
     ) -> Amounts | None:
-        """Reject a lease that is too long, too far ahead, over a limit, or not permitted.
+        """Reject a lease that is too long, too far ahead, or over a limit.
+
+        The external service is asked by :meth:`check_external`, last.
 
         :param lease: the lease as it shall be
         :param before: the lease as it is; None for a new one
@@ -64,20 +67,28 @@ class Quota:
         :raises climate_core.exceptions.ServiceUnavailable: a service does not answer
         """
         check_deadline()
-        self.check_time(lease, now, before, errors)
+        most = None
+        if before is None:
+            most = self.project_limits.recent(lease.project_id)
+            self.check_recent_time(lease, now, most, errors=errors)
         with errors.collected():
             self.check_events(lease, before)
         creates_nothing = creates_nothing and not self.asks_external(lease, before)
-        most = None
         with errors.collected():
-            most = self.check_limits(lease, before, creates_nothing)
-        with errors.collected():
-            if self.asks_external(lease, before):
-                if before is None:
-                    self.external.check_create(lease)
-                else:
-                    self.external.check_update(before, lease)
-        return most
+            return self.check_limits(lease, before, creates_nothing, most)
+        return None
+
+    def check_external(self, lease: model.Lease, before: model.Lease | None = None) -> None:
+        """Check that the external service permits a new lease or a change, if it is asked.
+
+        :raises climate_core.exceptions.LeaseNotPermitted: it does not
+        :raises climate_core.exceptions.ServiceUnavailable: it does not answer
+        """
+        if self.asks_external(lease, before):
+            if before is None:
+                self.external.check_create(lease)
+            else:
+                self.external.check_update(before, lease)
 
     def check_time(
         self,
@@ -85,21 +96,45 @@ class Quota:
         now: datetime.datetime,
         before: model.Lease | None = None,
         errors: ErrorCollector = RAISE_FIRST,
+        most: Amounts | None = None,
     ) -> None:
         """Reject a lease that is too long or too far ahead. Pure: for use in a transaction, too.
 
         A change that makes it neither longer nor later is fine, whatever the operator allows now.
+
+        :param most: the limits of its project, for those that Keystone has
         """
         section = self.conf.limits
         if lease.project_id in section.exempt_projects:
             return
-        length = lease.end_date - lease.start_date
-        if before is None or length > before.end_date - before.start_date:
+        most = {name: section[name] for name in TIME_LIMITS} | dict(most or {})
+        if before is None or is_longer(lease, before):
             with errors.collected():
-                _check_length(lease.start_date, lease.end_date, section.max_lease_seconds)
-        if before is None or lease.start_date > before.start_date:
+                _check_length(lease.start_date, lease.end_date, most['max_lease_seconds'])
+        if before is None or is_later(lease, before):
             with errors.collected():
-                _check_ahead(lease.start_date, now, section.max_ahead_seconds)
+                _check_ahead(lease.start_date, now, most['max_ahead_seconds'])
+
+    def check_recent_time(
+        self,
+        lease: model.Lease,
+        now: datetime.datetime,
+        most: Amounts | None,
+        before: model.Lease | None = None,
+        errors: ErrorCollector = RAISE_FIRST,
+    ) -> Amounts | None:
+        """Check as :meth:`check_time` does; return the limits, which may have been read again.
+
+        :param most: the limits of its project, a short time old
+        """
+        try:
+            self.check_time(lease, now, before, most=most)
+        except (exceptions.LeaseTooLong, exceptions.LeaseTooFarAhead):
+            if has_time_limits(most):
+                # They may have been raised since.
+                most = self.project_limits.read_limits(lease.project_id)
+            self.check_time(lease, now, before, errors, most)
+        return most
 
     def check_events(self, lease: model.Lease, before: model.Lease | None) -> None:
         """Check the number of events that users added; fewer than before is always accepted. Pure.
@@ -147,18 +182,24 @@ class Quota:
             self._noted.put(project_id, used)
 
     def check_limits(
-        self, lease: model.Lease, before: model.Lease | None, creates_nothing: bool = False
+        self,
+        lease: model.Lease,
+        before: model.Lease | None,
+        creates_nothing: bool = False,
+        most: Amounts | None = None,
     ) -> Amounts | None:
         """Reject a lease that takes its project over a limit.
 
         :param creates_nothing: see :meth:`check_quota`
+        :param most: the limits of its project, if they have just been read
         :returns: the limits, for the transaction that writes; None: there are none, or the lease
             holds no more than before
         :raises climate_core.exceptions.LimitExceeded: it does
         """
         adding = count_added(lease, before)
         project_id = lease.project_id
-        most = self.project_limits.recent(project_id) if any(adding.values()) else None
+        if most is None and any(adding.values()):
+            most = self.project_limits.recent(project_id)
         if most is None:
             return None
         noted = self._noted.find(project_id) if creates_nothing else None
@@ -175,10 +216,25 @@ class Quota:
         return most
 
 
+def is_longer(lease: model.Lease, before: model.Lease) -> bool:
+    """Return whether a change makes a lease longer."""
+    return lease.end_date - lease.start_date > before.end_date - before.start_date
+
+
+def is_later(lease: model.Lease, before: model.Lease) -> bool:
+    """Return whether a change makes a lease start later."""
+    return lease.start_date > before.start_date
+
+
+def has_time_limits(most: Amounts | None) -> bool:
+    """Return whether Keystone has limits of the times of leases."""
+    return not TIME_LIMITS.keys().isdisjoint(most or ())
+
+
 def _check_length(start: datetime.datetime, end: datetime.datetime, most: float) -> None:
-    """Reject a lease that is longer than ``most`` seconds, if not 0, by LeaseTooLong."""
+    """Reject a lease that is longer than ``most`` seconds by LeaseTooLong."""
     seconds = (end - start).total_seconds()
-    if most and seconds > most:
+    if most != project_limits.UNLIMITED and seconds > most:
         # Rounded up: a part of a second too long must not be shown as the limit.
         length, limit = _format_seconds(math.ceil(seconds)), _format_seconds(most)
         message = f'A lease may be {limit} long at most, not {length}.'
@@ -186,8 +242,8 @@ def _check_length(start: datetime.datetime, end: datetime.datetime, most: float)
 
 
 def _check_ahead(start: datetime.datetime, now: datetime.datetime, most: float) -> None:
-    """Reject a start more than ``most`` seconds ahead, if not 0, by LeaseTooFarAhead."""
-    if most and (start - now).total_seconds() > most:
+    """Reject a start more than ``most`` seconds ahead by LeaseTooFarAhead."""
+    if most != project_limits.UNLIMITED and (start - now).total_seconds() > most:
         message = f'A lease may start {_format_seconds(most)} from now at most.'
         raise exceptions.LeaseTooFarAhead(message, field='start_date')
 

@@ -11,7 +11,7 @@ one of them is open, and is repeated after it.
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import orm
 
@@ -20,6 +20,7 @@ from climate_core import exceptions, policies
 from climate_core.calendar.model import Demand, RetainedAllocation
 from climate_core.concurrency import check_deadline, deadline
 from climate_core.conf.delivery import webhook_rules
+from climate_core.conf.limits import TIME_LIMITS
 from climate_core.context import RequestContext
 from climate_core.db import leases, project_limits, store
 from climate_core.db.engine import TransactionRejected
@@ -33,11 +34,21 @@ from climate_core.lease.transitions import Change
 from climate_core.operations.allocation import read_demands, remaining_period
 from climate_core.operations.draft import check_owner
 from climate_core.operations.pool_forecast import PoolForecast
-from climate_core.operations.quota import Quota, check_stored_bytes, count_added
+from climate_core.operations.quota import (
+    Quota,
+    check_stored_bytes,
+    count_added,
+    has_time_limits,
+    is_later,
+    is_longer,
+)
 from climate_core.operations.remote import check_allowed, check_generation
 from climate_core.operations.services import Services
 from climate_core.operations.shrink import BUSY, ClosedUnits, closed_units
 from climate_core.webhooks import DEFAULT_RULES
+
+#: The fields of a request that make a lease longer or later.
+_DATES: Final = frozenset({'start_date', 'end_date', 'duration'})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,6 +106,8 @@ class LeaseUpdate:
         #: Whether reservations that cannot be extended keep their end.
         self._is_partial = bool(request.values.get('partial'))
         self._has_forecast = False
+        #: The limits of the project of the lease, if Keystone limits the times of leases.
+        self._times: Amounts | None = None
         self._closed: ClosedUnits | None = None
         #: What the last transaction has planned.
         self._plan: UpdatePlan | None = None
@@ -198,21 +211,43 @@ class LeaseUpdate:
         is_lease = request.reservation_id is None
         is_external = is_lease and self._quota.external.on_update
         may_add = not is_lease or bool(request.values.get('reservations'))
-        if not is_external and not (
-            may_add and (self._quota.project_limits.is_on or request.context.is_delegated)
+        limits = self._quota.project_limits
+        is_timed = is_lease and not _DATES.isdisjoint(request.values) and self._may_limit_times()
+        if not (is_external or is_timed) and not (
+            may_add and (limits.is_on or request.context.is_delegated)
         ):
             return
         lease, now = self._services.database.read(self._load), self._services.clock.now()
         check_generation(lease, self._generation)
+        # Those of Keystone are checked below: a change that does not need them must not fail if
+        # Keystone does not answer.
+        self._times = dict.fromkeys(TIME_LIMITS, project_limits.UNLIMITED) if is_timed else None
         after = self.plan(lease, now).change.lease
+        if is_timed:
+            self._times = None
+            if is_longer(after, lease) or is_later(after, lease):
+                most = limits.recent(lease.project_id)
+                self._times = self._quota.check_recent_time(after, now, most, lease)
         if self._quota.asks_external(after, lease):
             most = self._quota.check_quota(after, now, lease)
+            self._quota.check_external(after, lease)
             # The service has permitted this change of this lease.
             self._generation = lease.generation
         else:
             most = self._quota.check_limits(after, lease)
         if most is not None:
             self._limited = lease.project_id, most
+
+    def _may_limit_times(self) -> bool:
+        """Return whether Keystone limits the times of leases, or does not answer."""
+        limits, project_id = self._quota.project_limits, self._request.context.project_id
+        if not limits.is_on or not project_id:
+            return limits.is_on
+        try:
+            # A project has such a limit only if all projects have it.
+            return has_time_limits(limits.recent(project_id))
+        except exceptions.ServiceUnavailable:
+            return True
 
     def _check_forecast(self, plan: UpdatePlan) -> None:
         """Check that the common pool has capacity at the new dates, of this generation only."""
@@ -254,7 +289,7 @@ class LeaseUpdate:
         )
         values = {**values, 'reservations': items} if items else values
         change = changes.update_lease(lease, values, now, rules)
-        self._quota.check_time(change.lease, now, lease)
+        self._quota.check_time(change.lease, now, lease, most=self._times)
         self._quota.check_events(change.lease, lease)
         return change
 

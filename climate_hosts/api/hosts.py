@@ -20,9 +20,8 @@ from climate_core.api.request import (
     Route,
     Table,
     answer,
+    answer_pages,
     drop_unchanged,
-    next_links,
-    page_body,
     page_limit,
 )
 from climate_core.db.registered_units import UnitAllocation, list_allocations
@@ -35,14 +34,19 @@ from climate_hosts.operations.hosts import HostOperations
 from climate_hosts.power import db as power_db
 from climate_hosts.power import states
 
-#: One entry for all hosts of the cloud, for callers who may not see hosts or where no pool has
-#: any: nova-scheduler takes one of them when a server is reserved. Heat's OS::Blazar::Lease takes
-#: no lease where the list of hosts is empty (heat/engine/clients/os/blazar.py:has_host of heat
-#: 27.0.1).
+#: One entry for all hosts of the cloud, for callers who may not see hosts. Heat's
+#: OS::Blazar::Lease is rejected if the list is empty (heat/engine/clients/os/blazar.py:has_host of
+#: heat 27.0.1); libcloud and gophercloud read these keys of each host.
 SHARED: Final[dict[str, Any]] = {
     'id': 'shared',
     'hypervisor_hostname': 'shared',
     'service_name': 'shared',
+    'hypervisor_type': '',
+    'hypervisor_version': 0,
+    'vcpus': 0,
+    'memory_mb': 0,
+    'local_gb': 0,
+    'cpu_info': '{}',
     'reservable': False,
 }
 #: Details of a host that are shown unchanged.
@@ -124,15 +128,12 @@ _OWN: Final = ('name', 'pool', 'disabled_reason')
 def list_(backend: Backend, request: Request) -> webob.Response:
     """List the hosts of the pools, in the order of their ids.
 
-    One entry stands for all hosts of the cloud if the caller may not see them, or no pool has any.
+    One entry stands for all hosts of the cloud if the caller may not see them.
     """
     policy.authorize(backend.enforcer, request.context, policies.GET_PLUGINS, {})
     if not policy.allows(backend.enforcer, request.context, rules.GET, {}):
         return answer(200, {'hosts': [SHARED]})
-    body = CALLS.read_page(backend, request)
-    if not body['hosts'] and not backend.database.read(db.HOSTS.has_any):
-        body = {'hosts': [SHARED]}
-    return answer(200, body)
+    return CALLS.list_units(backend, request)
 
 
 def show(backend: Backend, request: Request, host_id: str) -> webob.Response:
@@ -187,19 +188,20 @@ def delete(backend: Backend, request: Request, host_id: str) -> webob.Response:
 def allocations(backend: Backend, request: Request) -> webob.Response:
     """List the reservations to which hosts are allocated, also hosts without reservations."""
     policy.authorize(backend.enforcer, request.context, policies.GET_ALLOCATIONS, {})
-    asked = request.parameters
-    page = asked.get('marker', 0), page_limit(backend, request)
+    asked, limit = request.parameters, page_limit(backend, request)
+    ids = [text and text.lower() for text in map(asked.get, ('lease_id', 'reservation_id'))]
 
-    def read(session: orm.Session) -> tuple[list[dict[str, Any]], bool]:
-        found, more = db.HOSTS.page(session, {}, *page)
-        ids = [host.id for host in found]
-        filters = (asked.get('lease_id'), asked.get('reservation_id'))
-        allocations = list_allocations(session, ids, *(text and text.lower() for text in filters))
-        return [allocation_view(host, allocations) for host in found], more
+    def read_page(
+        session: orm.Session, marker: int | None
+    ) -> tuple[list[dict[str, Any]], int | None]:
+        found, more = db.HOSTS.page(session, {}, marker or 0, limit)
+        allocations = list_allocations(session, [host.id for host in found], *ids)
+        shown = [allocation_view(host, allocations) for host in found]
+        return shown, found[-1].id if more else None
 
-    found, more = backend.database.read(read)
-    links = next_links(request, found[-1]['resource_id']) if more else None
-    return answer(200, page_body('allocations', found, links))
+    return answer_pages(
+        request, 'allocations', lambda marker: backend.database.read(read_page, marker)
+    )
 
 
 def allocation(backend: Backend, request: Request, host_id: str) -> webob.Response:
@@ -384,6 +386,7 @@ ROUTES: Final[Table] = {
             policies.GET_PLUGINS,
             response_schema=schema.MANY,
             query=schema.QUERY,
+            ignores_unknown=True,
         ),
         'POST': Route(create, 201, rules.CREATE, schema.CREATE, schema.ONE),
     },
@@ -394,6 +397,7 @@ ROUTES: Final[Table] = {
             policies.GET_ALLOCATIONS,
             response_schema=schema.ALLOCATIONS,
             query=schema.ALLOCATIONS_QUERY,
+            ignores_unknown=True,
         ),
     },
     '/v1/os-hosts/usage': {
@@ -413,6 +417,7 @@ ROUTES: Final[Table] = {
             rules.GET_PROPERTIES,
             response_schema=schema.PROPERTIES,
             query=schema.PROPERTIES_QUERY,
+            ignores_unknown=True,
         ),
     },
     '/v1/os-hosts/properties/{property_name}': {
@@ -439,7 +444,7 @@ ROUTES: Final[Table] = {
         'DELETE': Route(delete_pool, 204, rules.DELETE_POOLS),
     },
     '/v1/os-hosts/{host_id}': {
-        'GET': Route(show, 200, rules.GET, response_schema=schema.ONE),
+        'GET': Route(show, 200, rules.GET, response_schema=schema.ONE, ignores_unknown=True),
         'PUT': Route(update, 200, rules.UPDATE, schema.UPDATE, schema.ONE),
         'DELETE': Route(delete, 204, rules.DELETE),
     },
@@ -449,6 +454,7 @@ ROUTES: Final[Table] = {
             200,
             policies.GET_ALLOCATIONS,
             response_schema=schema.ONE_ALLOCATION,
+            ignores_unknown=True,
         ),
     },
 }

@@ -90,7 +90,7 @@ CALLS: Final = FloatingIpCalls()
 def list_(backend: Backend, request: Request) -> webob.Response:
     """List the floating IPs that are registered for leases, in the order of their ids."""
     CALLS.authorize(backend, request, rules.GET_FLOATING_IPS)
-    return answer(200, CALLS.read_page(backend, request))
+    return CALLS.list_units(backend, request)
 
 
 def show(backend: Backend, request: Request, floatingip_id: str) -> webob.Response:
@@ -129,6 +129,7 @@ ROUTES: Final[Table] = {
             rules.GET_FLOATING_IPS,
             response_schema=_MANY,
             query=_QUERY,
+            ignores_unknown=True,
         ),
         'POST': Route(
             create,
@@ -139,7 +140,9 @@ ROUTES: Final[Table] = {
         ),
     },
     '/v1/floatingips/{floatingip_id}': {
-        'GET': Route(show, 200, rules.GET_FLOATING_IPS, response_schema=_ONE),
+        'GET': Route(
+            show, 200, rules.GET_FLOATING_IPS, response_schema=_ONE, ignores_unknown=True
+        ),
         'DELETE': Route(delete, 204, rules.DELETE_FLOATING_IPS),
     },
 }

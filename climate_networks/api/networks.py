@@ -175,7 +175,7 @@ def list_(backend: Backend, request: Request) -> webob.Response:
     Segments of other projects are shown to callers who may see all.
     """
     CALLS.authorize(backend, request, rules.GET_NETWORKS)
-    return answer(200, CALLS.read_page(backend, request))
+    return CALLS.list_units(backend, request)
 
 
 def show(backend: Backend, request: Request, network_id: str) -> webob.Response:

@@ -86,7 +86,7 @@ class LaneWorld:
         return {'resource_type': self.plugin.resource_type, **self.kind.wanted, **values}
 
     def lease(
-        self, start: str = 'now', end: str = '2026-12-01 14:00', **values: Any
+        self, start: str = 'now', end: str = '2082-12-01 14:00', **values: Any
     ) -> model.Lease:
         """Create a lease, and do no more than that; return it."""
         body = {'name': start, 'start_date': start, 'end_date': end}

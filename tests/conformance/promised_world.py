@@ -14,7 +14,7 @@ from tests.support.created import get_id
 from tests.support.fakes import cloud_server, settings
 from tests.support.world import Time, World, user
 
-END = '2026-12-01 14:00'
+END = '2082-12-01 14:00'
 
 
 class PromisedWorld:

@@ -85,18 +85,18 @@ def test_neutron_that_does_not_answer_the_operator_is_a_503(world):
 @kind_cell('Floating IPs', 'scheduled')
 def test_address_is_shown_at_once_without_a_request_to_neutron(world):
     world.state.requests.clear()
-    body = {'start': '2026-12-01 13:00', 'amount': 2}
+    body = {'start': '2082-12-01 13:00', 'amount': 2}
     statements = world.engine.statements(lambda: world.lease(**body))
     assert world.state.requests == []
     # What reads the lease again for this test is not a part of the create.
     assert len(statements) <= 14
-    dates = {'start_date': '2026-12-01 16:00', 'end_date': '2026-12-01 17:00'}
+    dates = {'start_date': '2082-12-01 16:00', 'end_date': '2082-12-01 17:00'}
     values = {'name': 'a', **dates, 'reservations': [world.asks() | {'amount': 2}]}
     create = world.engine.operations.creator.create_lease
     warm = world.engine.statements(lambda: create(world.owner, values))
     # 6 more are COMMIT and what sends the notification (doc/source/contributor/bench.rst).
     assert len(warm) == 8
-    lease = world.lease(start='2026-12-01 13:00')
+    lease = world.lease(start='2082-12-01 13:00')
     (address,) = shown(lease)
     assert address in ADDRESSES
     assert lease.kind == 'scheduled'
@@ -104,13 +104,13 @@ def test_address_is_shown_at_once_without_a_request_to_neutron(world):
 
 
 def test_no_address_is_promised_twice(world):
-    leases = [world.lease(start='2026-12-01 13:00') for _ in ADDRESSES]
+    leases = [world.lease(start='2082-12-01 13:00') for _ in ADDRESSES]
     assert sorted(address for each in leases for address in shown(each)) == ADDRESSES
     with pytest.raises(exceptions.NotEnough, match='floating IPs') as caught:
-        world.lease(end='2026-12-01 13:30')
+        world.lease(end='2082-12-01 13:30')
     assert caught.value.field == 'reservations[0].amount'
-    assert caught.value.available_from.startswith('2026-12-01T14:00')
-    assert world.lease(end='2026-12-01 13:00')
+    assert caught.value.available_from.startswith('2082-12-01T14:00')
+    assert world.lease(end='2082-12-01 13:00')
 
 
 def test_address_that_is_required_is_promised(world):
@@ -119,7 +119,7 @@ def test_address_that_is_required_is_promised(world):
     with pytest.raises(exceptions.NotEnough) as caught:
         world.lease(required_floatingips=[FIRST])
     assert caught.value.field == 'reservations[0].required_floatingips'
-    assert shown(world.lease(start=END, end='2026-12-01 15:00', **both)) == [FIRST, THIRD]
+    assert shown(world.lease(start=END, end='2082-12-01 15:00', **both)) == [FIRST, THIRD]
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_end_finds_its_own_without_the_mark_that_the_owner_changed(world):
 def test_end_of_what_has_not_begun_leaves_the_present_holder_alone(world):
     """Blazar deletes by the address, whatever has it."""
     now = world.started(required_floatingips=[FIRST])
-    later = world.lease(start=END, end='2026-12-01 15:00', required_floatingips=[FIRST])
+    later = world.lease(start=END, end='2082-12-01 15:00', required_floatingips=[FIRST])
     neutron.add(
         world.state,
         floating_ip_address='203.0.113.40',
@@ -375,7 +375,7 @@ def test_what_an_ended_reservation_has_left_is_found_and_deleted_by_repair(world
         assert len(world.made()) == before - len(left) * yes
     assert shown(alive)[0] in world.in_neutron()
     fresh = neutron.add(
-        world.state, description=mark('x'), updated_at='2026-12-01T11:59:00Z', **others
+        world.state, description=mark('x'), updated_at='2082-12-01T11:59:00Z', **others
     )
     (found,) = OperatorRepair(database, plugins, yes=True).resources(NOON, 3600)
     assert (found.what, found.action) == (fresh['id'], None)

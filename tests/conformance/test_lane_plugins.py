@@ -207,8 +207,8 @@ def test_wake_up_of_what_is_promised_nothing(world):
 
 
 def test_wake_up_waits_for_the_servers_and_the_end_of_the_earlier_lease(world):
-    earlier = world.lease(end='2026-12-01 13:00', names='cn1')
-    later = world.lease(start='2026-12-01 13:00', names='cn1')
+    earlier = world.lease(end='2082-12-01 13:00', names='cn1')
+    later = world.lease(start='2082-12-01 13:00', names='cn1')
     assert world.wake_up(earlier) is None
     before = world.kept()
     assert 'still open to an earlier lease' in world.wake_up(later).reason
@@ -281,7 +281,7 @@ def test_server_whose_move_is_lost_is_told_then_reset_and_leaves(world):
     look_at_end(world, lease)
     assert 'migrating without a change' in look_at_end(world, lease, minutes / 2).reason
     # Its guest is still copied.
-    world.state.servers[server]['updated'] = '2026-12-01T12:30:00Z'
+    world.state.servers[server]['updated'] = '2082-12-01T12:30:00Z'
     assert look_at_end(world, lease, minutes / 2).repair is None
     assert look_at_end(world, lease, minutes).repair == 'reset_state'
     while look_at_end(world, lease):

@@ -29,7 +29,7 @@ from tests.support.leases import is_found
 from tests.support.missing import find_missing
 from tests.support.world import user
 
-NEXT = {'start': END, 'end': '2026-12-01 15:00'}
+NEXT = {'start': END, 'end': '2082-12-01 15:00'}
 
 
 @pytest.fixture(autouse=True)
@@ -173,11 +173,11 @@ def test_neutron_that_does_not_answer_the_operator_is_a_503(world):
 @kind_cell('Networks', 'scheduled')
 def test_segment_is_shown_at_once_without_a_request_to_neutron(world):
     world.asked()
-    statements = world.engine.statements(lambda: world.lease(start='2026-12-01 13:00'))
+    statements = world.engine.statements(lambda: world.lease(start='2082-12-01 13:00'))
     assert world.asked() == []
     # What reads the lease again for this test is not a part of the create.
     assert len(statements) <= 14
-    lease = world.lease(start='2026-12-01 13:00')
+    lease = world.lease(start='2082-12-01 13:00')
     found = shown(lease)
     assert (found['network_type'], found['physical_network']) == ('vlan', PHYSICAL)
     assert found['segment_id'] in SEGMENTS
@@ -187,12 +187,12 @@ def test_segment_is_shown_at_once_without_a_request_to_neutron(world):
 
 
 def test_no_segment_is_promised_twice(world):
-    leases = [world.lease(start='2026-12-01 13:00') for _ in SEGMENTS]
+    leases = [world.lease(start='2082-12-01 13:00') for _ in SEGMENTS]
     assert sorted(shown(each)['segment_id'] for each in leases) == SEGMENTS
     with pytest.raises(exceptions.NotEnough, match='network segments') as caught:
-        world.lease(end='2026-12-01 13:30')
-    assert caught.value.available_from.startswith('2026-12-01T14:00')
-    assert world.lease(end='2026-12-01 13:00')
+        world.lease(end='2082-12-01 13:30')
+    assert caught.value.available_from.startswith('2082-12-01T14:00')
+    assert world.lease(end='2082-12-01 13:00')
 
 
 @pytest.mark.parametrize(
@@ -410,7 +410,7 @@ def test_part_that_is_refused_keeps_nothing_else_from_being_torn_down(world):
 
 
 def test_segment_is_chosen_again_only_before_the_start(world):
-    lease = world.lease(segment_id=FIRST, start='2026-12-01 13:00')
+    lease = world.lease(segment_id=FIRST, start='2082-12-01 13:00')
     lease = world.change(lease, segment_id=None, resources='switch=tor2')
     assert shown(lease)['segment_id'] in (SECOND, THIRD)
     running = world.started(segment_id=FIRST)
@@ -427,7 +427,7 @@ def test_segment_is_chosen_again_only_before_the_start(world):
 
 
 def test_network_gets_the_name_that_was_changed_before_its_start_and_no_other(world):
-    later = {'start': '2026-12-01 13:00'}
+    later = {'start': '2082-12-01 13:00'}
     lease = world.lease(**later, network_description='old', segment_id=SECOND)
     free = world.lease(**later, resources='switch=tor2')
     chosen = shown(free)['segment_id']
@@ -449,7 +449,7 @@ def test_network_gets_the_name_that_was_changed_before_its_start_and_no_other(wo
 def test_extension_keeps_the_segment_or_is_refused(world):
     running = world.started(segment_id=FIRST)
     following = world.lease(**NEXT, segment_id=FIRST)
-    until = {'end_date': '2026-12-01 14:30'}
+    until = {'end_date': '2082-12-01 14:30'}
     with pytest.raises(exceptions.NotEnough):
         world.engine.operations.update_lease(world.owner, running.id, until)
     world.engine.operations.delete_lease(world.owner, following.id)
@@ -482,7 +482,7 @@ def test_network_that_a_reservation_left_behind_is_found_and_discarded(world):
     neutron_networks.add_port(world.state, left['id'])
     found = reconciliation.find_orphans(world.engine.database, plugin)
     assert sorted(found) == sorted([purged['id'], left['id']])
-    assert plugin.unleased_since(left['id']).isoformat() == '2026-12-01T12:00:00+00:00'
+    assert plugin.unleased_since(left['id']).isoformat() == '2082-12-01T12:00:00+00:00'
     assert plugin.unleased_since('no-such-id') is None
     for each in (purged, left, left):
         plugin.discard(each['id'])
@@ -496,7 +496,7 @@ def test_segment_is_kept_free_for_a_while_after_a_lease(world):
     world.lease(segment_id=FIRST)
     with pytest.raises(exceptions.NotEnough):
         world.lease(**NEXT, segment_id=FIRST)
-    assert world.lease(start='2026-12-01 14:10', end='2026-12-01 15:00', segment_id=FIRST)
+    assert world.lease(start='2082-12-01 14:10', end='2082-12-01 15:00', segment_id=FIRST)
 
 
 def test_same_request_again_is_the_same_lease(world):

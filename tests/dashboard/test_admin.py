@@ -242,7 +242,7 @@ class AdminTest(PageTest):
             'p1', NOW, NOW, 4, reserved={'host_hours': 8}, used=used, preempted=lost
         )
         self.client_of_leases.usage.return_value = [found]
-        text = self.text(USAGE, start='2026-11-01 00:00', end='never')
+        text = self.text(USAGE, start='2026-10-01 00:00', end='never')
         assert 'astronomy' in text
         assert '3.2 / 8.0' in text
         assert 'VCPUs: 2.0, Hosts: 1.5' in text
@@ -250,7 +250,7 @@ class AdminTest(PageTest):
         # A script of Horizon's keeps back what does not say where it is sent.
         assert f'action="{urls.reverse(USAGE)}" method="GET"' in text
         start, end = self.client_of_leases.usage.call_args.args
-        assert start == datetime.datetime(2026, 11, 1, tzinfo=datetime.UTC)
+        assert start == datetime.datetime(2026, 10, 1, tzinfo=datetime.UTC)
         assert end > start
 
     def test_planned_usage_is_shown_by_week(self) -> None:

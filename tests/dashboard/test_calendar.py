@@ -18,7 +18,7 @@ from tests.dashboard.pages import NOW, PageTest, refused
 
 INDEX = 'horizon:project:climate_calendar:index'
 BERLIN = zoneinfo.ZoneInfo('Europe/Berlin')
-MONDAY = datetime.datetime(2026, 11, 23, 12, tzinfo=BERLIN)
+MONDAY = datetime.datetime(2082, 11, 23, 12, tzinfo=BERLIN)
 
 
 def bar(**given: Any) -> Bar:
@@ -43,9 +43,9 @@ def test_window_is_a_week_with_a_quarter_of_it_past_by_default() -> None:
 
 
 def test_window_moves_by_its_length() -> None:
-    window = Window.read({'span': '1d', 'start': '2026-11-23 00:00'}, MONDAY)
-    assert window.moved(1) == 'span=1d&start=2026-11-24+00%3A00%2B01%3A00'
-    assert window.moved(-1) == 'span=1d&start=2026-11-22+00%3A00%2B01%3A00'
+    window = Window.read({'span': '1d', 'start': '2082-11-23 00:00'}, MONDAY)
+    assert window.moved(1) == 'span=1d&start=2082-11-24+00%3A00%2B01%3A00'
+    assert window.moved(-1) == 'span=1d&start=2082-11-22+00%3A00%2B01%3A00'
 
 
 @pytest.mark.parametrize(
@@ -106,31 +106,31 @@ def test_day_whose_midnight_is_skipped_begins_when_its_clock_does() -> None:
 
 
 def test_hours_are_whole_ones_of_clocks_with_quarters() -> None:
-    found = labels('6h', '2026-11-23 00:20', 'Asia/Kathmandu')
+    found = labels('6h', '2082-11-23 00:20', 'Asia/Kathmandu')
     assert found[:2] == [('00:20', 40), ('01:00', 60)]
 
 
 def test_weekends_are_marked() -> None:
-    window = Window.read({'span': '7d', 'start': '2026-11-23 00:00'}, MONDAY)
+    window = Window.read({'span': '7d', 'start': '2082-11-23 00:00'}, MONDAY)
     assert [tick.is_weekend for tick in window.ticks()] == [False] * 5 + [True] * 2
 
 
 @pytest.mark.parametrize('span', ['1h', '6h', '1d', '3d', '14d', '28d'])
 def test_lines_divide_the_whole_window(span: str) -> None:
-    window = Window.read({'span': span, 'start': '2026-11-23 05:30'}, MONDAY)
+    window = Window.read({'span': span, 'start': '2082-11-23 05:30'}, MONDAY)
     ticks = window.ticks()
     assert sum(float(tick.width) for tick in ticks) == pytest.approx(100, abs=0.1)
     assert 1 < len(ticks) <= 30
 
 
 def test_slots_of_a_window_begin_now_and_end_with_it() -> None:
-    window = Window.read({'span': '7d', 'start': '2026-11-22 00:00'}, MONDAY)
+    window = Window.read({'span': '7d', 'start': '2082-11-22 00:00'}, MONDAY)
     found = drawing.slots(window)
     assert len(found) == 6
-    assert 'start=2026-11-23+11%3A00&end=2026-11-23+23%3A00' in found[0].url
-    assert 'start=2026-11-27+23%3A00&end=2026-11-28+23%3A00' in found[-1].url
+    assert 'start=2082-11-23+11%3A00&end=2082-11-23+23%3A00' in found[0].url
+    assert 'start=2082-11-27+23%3A00&end=2082-11-28+23%3A00' in found[-1].url
     assert found[0].left == window.now_place
-    assert drawing.slots(Window.read({'start': '2026-11-01 00:00'}, MONDAY)) == []
+    assert drawing.slots(Window.read({'start': '2082-11-01 00:00'}, MONDAY)) == []
 
 
 class CalendarTest(PageTest):
@@ -255,9 +255,9 @@ class CalendarTest(PageTest):
         assert 'class="climate-label">lease1' not in text
 
     def test_window_of_the_address_is_asked_for(self) -> None:
-        self.text(INDEX, span='1d', start='2026-12-01 00:00')
+        self.text(INDEX, span='1d', start='2082-12-01 00:00')
         asked = self.calendar.bars.call_args.kwargs
-        assert asked['since'] == datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
+        assert asked['since'] == datetime.datetime(2082, 12, 1, tzinfo=datetime.UTC)
         assert asked['until'] == asked['since'] + DAY
 
     def test_links_to_other_times_keep_what_is_shown(self) -> None:

@@ -36,9 +36,9 @@ class CreateTest(FormTest):
         assert '<th scope="row">Leases</th>' in text
 
     def test_form_takes_times_from_its_address(self) -> None:
-        text = self.text(CREATE, start='2026-12-01 09:00', end='2026-12-01 18:00')
-        assert 'value="2026-12-01T09:00"' in text
-        assert 'value="2026-12-01T18:00"' in text
+        text = self.text(CREATE, start='2082-12-01 09:00', end='2082-12-01 18:00')
+        assert 'value="2082-12-01T09:00"' in text
+        assert 'value="2082-12-01T18:00"' in text
         assert text.count('type="datetime-local"') == 2
 
     def test_texts_of_help_are_there_for_those_who_see_no_signs(self) -> None:
@@ -146,10 +146,10 @@ class CreateTest(FormTest):
     def test_times_are_read_in_the_zone_of_the_user(self) -> None:
         self.leases.create.return_value = lease()
         self.client.cookies['django_timezone'] = 'Europe/Berlin'
-        self.send(start='2026-12-01 09:00', duration='', end='2026-12-01 18:00')
+        self.send(start='2082-12-01 09:00', duration='', end='2082-12-01 18:00')
         made = self.made()
-        assert made['start'] == datetime.datetime(2026, 12, 1, 8, tzinfo=datetime.UTC)
-        assert made['end'] == datetime.datetime(2026, 12, 1, 17, tzinfo=datetime.UTC)
+        assert made['start'] == datetime.datetime(2082, 12, 1, 8, tzinfo=datetime.UTC)
+        assert made['end'] == datetime.datetime(2082, 12, 1, 17, tzinfo=datetime.UTC)
 
     def test_start_can_be_a_duration_from_now(self) -> None:
         self.leases.create.return_value = lease()
@@ -185,12 +185,12 @@ class CreateTest(FormTest):
 
     def test_form_takes_what_is_free_when_the_clocks_change(self) -> None:
         self.client.cookies['django_timezone'] = 'America/New_York'
-        since = datetime.datetime(2027, 11, 7, 5, 30, tzinfo=datetime.UTC)
+        since = datetime.datetime(2083, 11, 7, 5, 30, tzinfo=datetime.UTC)
         steps = (Step(since, 4, 2, 1, 2), Step(since + HOUR, 4, 4, 0, 0))
         calendar = self.client_of_leases.calendar
         calendar.capacity.return_value = [Capacity('host', 'default', 'host', steps)]
         text = self.text(
-            'horizon:project:climate_calendar:index', span='1d', start='2027-11-07 00:00-04:00'
+            'horizon:project:climate_calendar:index', span='1d', start='2083-11-07 00:00-04:00'
         )
         link = re.findall(r'href="([^"]*/create/\?start=[^"]*)"', text)[0]
         given = self.client.get(html.unescape(link)).context['form'].initial
@@ -202,7 +202,7 @@ class CreateTest(FormTest):
     def test_wrong_values_are_told_at_their_fields(self) -> None:
         form = self.send(start='tomorrow', conditions='many', what='servers').context['form']
         assert set(form.errors) == {'start', 'conditions', 'flavor', 'image'}
-        form = self.send(end='2026-12-01 18:00').context['form']
+        form = self.send(end='2082-12-01 18:00').context['form']
         assert set(form.errors) == {'duration'}
         assert not self.leases.create.called
 
@@ -225,10 +225,10 @@ class CreateTest(FormTest):
 
     def test_chosen_start_is_checked_and_nothing_created(self) -> None:
         self.leases.dry_run.return_value = DryRun(True, start_date=NOW, end_date=NOW + HOUR)
-        address = f'{urls.reverse(CREATE)}?do=check&start_at=2026-12-01+09:00'
+        address = f'{urls.reverse(CREATE)}?do=check&start_at=2082-12-01+09:00'
         text = self.client.post(address, VALUES).content.decode()
         assert 'It would be granted' in text
-        assert 'value="2026-12-01T09:00"' in text
+        assert 'value="2082-12-01T09:00"' in text
         assert not self.leases.create.called
 
     def test_offered_start_moves_the_end_that_was_entered(self) -> None:

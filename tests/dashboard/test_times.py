@@ -81,14 +81,14 @@ def test_any_stored_time_is_shown(time: datetime.datetime, name: str) -> None:
 @pytest.mark.parametrize(
     'text',
     [
-        '2026-12-01 16:07 CEST',
-        '2026-12-01 16:07 EST',
-        '2026-12-01 16:07 XYZ',
-        '2026-12-01 CET',
-        '2026-12-41 16:07 CET',
+        '2082-12-01 16:07 CEST',
+        '2082-12-01 16:07 EST',
+        '2082-12-01 16:07 XYZ',
+        '2082-12-01 CET',
+        '2082-12-41 16:07 CET',
         # Its clocks never show this.
-        '2027-03-28 02:30 CET',
-        '2027-03-28 02:30 CEST',
+        '2083-03-28 02:30 CET',
+        '2083-03-28 02:30 CEST',
         '0001-01-01 00:00 LMT',
     ],
 )
@@ -99,11 +99,11 @@ def test_name_of_a_zone_that_no_page_shows_with_this_time_is_rejected(text: str)
 
 def test_only_a_time_that_comes_twice_has_its_offset() -> None:
     with timezone.override('America/New_York'):
-        first = datetime.datetime(2027, 11, 7, 5, 30, tzinfo=UTC)
+        first = datetime.datetime(2083, 11, 7, 5, 30, tzinfo=UTC)
         written = [times.write(first + hours * HOUR) for hours in (-1, 0, 1, 2)]
     assert written == [
-        '2027-11-07 00:30',
-        '2027-11-07 01:30-04:00',
-        '2027-11-07 01:30-05:00',
-        '2027-11-07 02:30',
+        '2083-11-07 00:30',
+        '2083-11-07 01:30-04:00',
+        '2083-11-07 01:30-05:00',
+        '2083-11-07 02:30',
     ]

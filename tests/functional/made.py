@@ -14,7 +14,7 @@ class MadeLeases:
             self.world.operations.creator.create_lease(user(project_id, user_id), body)
         )
         shown = {'id': lease_id, 'name': 'lease', 'status': 'PENDING'}
-        dates = {'start_date': '2026-12-01T13:00:00', 'end_date': '2026-12-01T14:00:00'}
+        dates = {'start_date': '2082-12-01T13:00:00', 'end_date': '2082-12-01T14:00:00'}
         self.lease_service.leases[lease_id] = {**shown, **dates}
         return lease_id
 

@@ -16,7 +16,7 @@ WOKEN = ['unlock', 'unshelve']
 
 def running(stage, on_end='delete'):
     """Return a preemptible lease that runs, and its server."""
-    (server,) = stage.cloud.servers(1, status='ACTIVE', launched_at='2026-12-01T12:00:00')
+    (server,) = stage.cloud.servers(1, status='ACTIVE', launched_at='2082-12-01T12:00:00')
     trust = stage.cloud.trust()
     made = leases.make(stage.database, [server], trust, on_end, preemptible=True)
     lease = leases.started(made)

@@ -16,7 +16,7 @@ from tests.unit.plugins.leased import END, Leased
 
 __all__ = ['fake', 'stacks']
 
-DATES = {'start_date': '2026-12-01 13:00', 'end_date': END}
+DATES = {'start_date': '2082-12-01 13:00', 'end_date': END}
 SERVER = {
     'name': 'web',
     'flavorRef': 'small',

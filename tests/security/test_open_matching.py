@@ -75,11 +75,11 @@ def test_server_that_entered_shows_the_lease_and_its_end(world: LaneWorld, make:
     assert [marked(world, reconciler), marked(world, reconciler)] == [1, 0]
     assert list(marks(world)) == [server]
     assert marks(world)[server] == (
-        f'{lease.id}: this server is deleted when the lease ends, 2026-12-01 14:00 UTC'
+        f'{lease.id}: this server is deleted when the lease ends, 2082-12-01 14:00 UTC'
     )
-    world.engine.operations.update_lease(world.user, lease.id, {'end_date': '2026-12-01 15:00'})
+    world.engine.operations.update_lease(world.user, lease.id, {'end_date': '2082-12-01 15:00'})
     assert marked(world, reconciler) == 1
-    assert marks(world)[server].endswith('2026-12-01 15:00 UTC')
+    assert marks(world)[server].endswith('2082-12-01 15:00 UTC')
     # Another manager, or one that restarts, finds the same.
     assert marked(world, make()) == 1
     assert list(marks(world)) == [server]

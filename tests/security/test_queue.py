@@ -206,15 +206,15 @@ def test_forecasts_of_a_pass_are_bounded(house: House, monkeypatch: pytest.Monke
     monkeypatch.setattr(Hall, '__init__', large)
     monkeypatch.setattr(pool_forecast, 'read_future_demands', lambda *_: claims.copy())
     monkeypatch.setattr(pool_forecast, 'check_draft', refuse)
-    mine = [house.lease(COUNT // 10, kind='retry', end_date='2026-12-31 12:00') for _ in range(20)]
-    small = house.lease(1, project=OTHER, kind='retry', end_date='2026-12-01 14:00')
+    mine = [house.lease(COUNT // 10, kind='retry', end_date='2082-12-31 12:00') for _ in range(20)]
+    small = house.lease(1, project=OTHER, kind='retry', end_date='2082-12-01 14:00')
     later = house.lease(COUNT * 7 // 8, project=OTHER, kind='retry', end_date=None, duration='1h')
     queue = house.world.operations.queue
     with bounded(cpu_seconds=6, mebibytes=30):
         refused = queue._grant_some().refused
     assert house.status(mine[0], small, later) == ['WAITING', 'PENDING', 'WAITING']
     assert len({*mine} & {*refused}) == 18
-    assert 'Capacity is expected from 2026-12-01 13:' in refused[later]
+    assert 'Capacity is expected from 2082-12-01 13:' in refused[later]
 
 
 def test_expensive_searches_leave_looks_for_other_projects(

@@ -19,7 +19,7 @@ from tests.unit.plugins.leased import END, Leased
 __all__ = ['fake', 'stacks']
 
 OF_SERVER = {'servers': 1, 'vcpus': 1, 'memory_mb': 512, 'disk_gb': 1}
-DATES = {'start_date': '2026-12-01 13:00', 'end_date': END}
+DATES = {'start_date': '2082-12-01 13:00', 'end_date': END}
 LEASE = '11111111-2222-4333-8444-555555555555'
 
 

@@ -25,7 +25,7 @@ from tests.support.fakes import cloud_server, flavors, hypervisors
 from tests.unit.plugins.templated import START, TEMPLATE, Templated, wanted
 
 LEASE = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
-END = '2026-12-01 14:00'
+END = '2082-12-01 14:00'
 #: What a request may cost beside its calls to other services.
 CPU_SECONDS, MEBIBYTES = 10, 60
 #: Characters of a scalar, and aliases of it: 86 KB that stand for 460 MB.

@@ -16,7 +16,7 @@ from tests.unit.plugins.leased import Leased
 
 __all__ = ('fake', 'stacks')
 
-LATER, END = '2026-12-01 13:00', '2026-12-01 14:00'
+LATER, END = '2082-12-01 13:00', '2082-12-01 14:00'
 FORCED = 'nova:host'
 IMAGE = '0f1e2d3c-4b5a-4968-8776-655443322110'
 SNAPSHOT = '5a2c6d1e-8f3b-4a7d-9c50-1e2f3a4b5c6d'
@@ -158,7 +158,7 @@ def test_token_with_fewer_roles_than_the_trust_chooses_no_end_action(cloud: Leas
             context, lease.id, {'reservations': [{'id': held.id, **change}]}
         )
     assert cloud.lease(lease.id) == lease
-    cloud.operations.update_lease(context, lease.id, {'end_date': '2026-12-01 15:00'})
+    cloud.operations.update_lease(context, lease.id, {'end_date': '2082-12-01 15:00'})
 
 
 def test_trust_of_a_new_lease_has_no_more_roles_than_the_token(cloud: Leased) -> None:
@@ -213,7 +213,7 @@ def test_another_user_chooses_no_end_action_that_runs_with_the_owners_rights(
 def test_another_user_extends_shrinks_and_ends_a_lease(cloud: Leased) -> None:
     alice, eve = cloud.stacks.user(), cloud.stacks.context('eve')
     lease = lease_of(cloud, alice, existing(cloud, 'instance'), existing(cloud, 'volume'))
-    cloud.operations.update_lease(eve, lease.id, {'end_date': '2026-12-01 15:00'})
+    cloud.operations.update_lease(eve, lease.id, {'end_date': '2082-12-01 15:00'})
     cloud.operations.remove_reservation(eve, lease.id, lease.reservations[0].id)
     cloud.look_around(3)
     assert len(cloud.lease(lease.id).live) == 1

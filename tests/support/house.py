@@ -20,7 +20,7 @@ from tests.support.created import get_id
 from tests.support.world import Time, World, user
 
 SIZE = 4
-END = '2026-12-03 12:00'
+END = '2082-12-03 12:00'
 
 
 class Death(BaseException):

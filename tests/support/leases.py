@@ -10,7 +10,7 @@ from climate_core.lease import model
 from climate_core.lease.events import schedule
 from climate_core.plugins.base import ResourcePlugin
 
-NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+NOON = datetime.datetime(2082, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
 MINUTE = datetime.timedelta(minutes=1)
 

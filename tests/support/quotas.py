@@ -12,7 +12,7 @@ from climate_core.operations.leases import LeaseOperations
 from climate_core.plugins.base import ReservedResource, ResourcePlugin
 from tests.support.world import TYPE, Things, World
 
-LATER = '2026-12-01 20:00'
+LATER = '2082-12-01 20:00'
 
 
 class Servers(Things):

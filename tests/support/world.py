@@ -36,7 +36,7 @@ from tests.support import templates
 from tests.support.created import get_id
 from tests.support.executor import ScriptedExecutor
 
-NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+NOON = datetime.datetime(2082, 12, 1, 12, tzinfo=datetime.UTC)
 TYPE = 'test:thing'
 
 
@@ -227,7 +227,7 @@ class World:
         self,
         *things: str,
         start: str = 'now',
-        end: str = '2026-12-01 14:00',
+        end: str = '2082-12-01 14:00',
         context: RequestContext | None = None,
         **values: Any,
     ) -> str:

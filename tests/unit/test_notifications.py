@@ -34,7 +34,7 @@ def test_payload_of_a_lease_fits_the_schema() -> None:
 
 def test_what_does_not_fit_is_found() -> None:
     assert _problems('lease.create', status='BROKEN')
-    assert _problems('lease.create', created_at='2026-12-01 12:00')
+    assert _problems('lease.create', created_at='2082-12-01 12:00')
     assert _problems('lease.create', secret='x') == ['lease.create secret: not documented']
     assert _problems('lease.event.start_lease.error', reason=None)
     assert _problems('lease.event.before_start_lease')

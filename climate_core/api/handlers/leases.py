@@ -17,6 +17,7 @@ from climate_core.api.request import (
     Backend,
     Request,
     answer,
+    answer_pages,
     drop_unchanged,
     expected_generation,
     lease_parts,
@@ -48,23 +49,35 @@ def list_(backend: Backend, request: Request) -> webob.Response:
         project_id=_listed_project(backend, request),
         deleted=parameters.get('deleted', False),
         statuses=parameters.get('status', ()),
-        name=parameters.get('name'),
+        name=_name_filter(parameters),
+        lease_id=parameters['lease_id'].lower() if 'lease_id' in parameters else None,
         resource_type=parameters.get('resource_type'),
         resource_id=parameters.get('resource_id'),
         **_window(parameters),
         sort=_sort(parameters),
-        marker=parameters['marker'].lower() if 'marker' in parameters else None,
         limit=page_limit(backend, request),
         parts=lease_parts(parameters.get('fields')),
     )
-    rows, more = backend.database.read(listing.read_summaries, query)
-    places = backend.database.read(db.queue_positions, rows)
-    viewer_id = request.context.user_id
-    whole = (views.lease_view(each, places.get(each.id), viewer_id) for each in rows)
-    fields = parameters.get('fields')
-    leases = [select_fields(lease, fields) for lease in whole] if fields else list(whole)
-    links = next_links(request, rows[-1].id) if more else None
-    return answer(200, page_body('leases', leases, links))
+    viewer_id, fields = request.context.user_id, parameters.get('fields')
+
+    def read(marker: str | None) -> tuple[list[dict[str, Any]], str | None]:
+        page = dataclasses.replace(query, marker=marker and marker.lower())
+        rows, more = backend.database.read(listing.read_summaries, page)
+        places = backend.database.read(db.queue_positions, rows)
+        whole = (views.lease_view(each, places.get(each.id), viewer_id) for each in rows)
+        leases = [select_fields(lease, fields) for lease in whole] if fields else list(whole)
+        return leases, rows[-1].id if more else None
+
+    return answer_pages(request, 'leases', read)
+
+
+def _name_filter(parameters: Mapping[str, Any]) -> str | None:
+    names = {parameters[key] for key in ('name', 'lease_name') if key in parameters}
+    if len(names) > 1:
+        raise exceptions.BadRequest(
+            'lease_name: must be the same as name, or be left out.', field='lease_name'
+        )
+    return next(iter(names), None)
 
 
 def _listed_project(backend: Backend, request: Request) -> str | None:
@@ -83,7 +96,7 @@ def _listed_project(backend: Backend, request: Request) -> str | None:
     return context.project_id
 
 
-def _window(parameters: Mapping[str, Any]) -> dict[str, listing.Moment | None]:
+def _window(parameters: Mapping[str, Any]) -> dict[str, Any]:
     since, until = _moment(parameters, 'from'), _moment(parameters, 'until')
     if type(since) is type(until) and since is not None and since >= until:  # type: ignore[operator]
         raise exceptions.InvalidDate('until: must be later than from.', field='until')

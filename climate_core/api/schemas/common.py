@@ -74,7 +74,8 @@ PAGE_LIMIT: dict[str, Any] = {
     'type': 'integer',
     'minimum': 1,
     'maximum': 2**63 - 1,
-    'description': 'Maximum number of results. It is reduced to ``[api] max_limit``.',
+    'description': 'Maximum number of results. It is reduced to ``[api] max_limit``. Without it, '
+    'and without ``marker``, the response has up to 100 pages.',
 }
 PAGE_LINKS: dict[str, Any] = {
     'type': 'array',

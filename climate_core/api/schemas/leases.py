@@ -244,6 +244,8 @@ _FIELDS: dict[str, Any] = common.fields_parameter(SHOWN)
 LIST_QUERY: dict[str, dict[str, Any]] = {
     'status': _list_of(*states.LeaseStatus, description='Only leases in one of these.'),
     'name': {**common.TEXT, 'description': 'Only leases with exactly this name.'},
+    'lease_name': {**common.TEXT, 'description': 'The same, for clients of Blazar.'},
+    'lease_id': {**common.TEXT, 'description': 'Only the lease with this id.'},
     'resource_type': {
         **common.TEXT,
         'maxLength': limits.TYPE_LENGTH,

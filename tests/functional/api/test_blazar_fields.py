@@ -103,7 +103,9 @@ def create(application: Any, status: int = 201, **values: Any) -> Any:
         ({'resource_type': 'flavor:instance', 'flavor_id': 3, 'amount': '2'}, {'amount': 2}),
         (
             {
-                **{'resource_type': 'virtual:instance', 'amount': '2', 'affinity': 'None'},
+                'resource_type': 'virtual:instance',
+                'amount': '2',
+                'affinity': 'None',
                 **{name: str(size) for name, size in SIZES.items()},
             },
             {**SIZES, 'amount': 2},

@@ -33,10 +33,10 @@ def get(application: Any, path: str, **headers: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    'query', ['', '?limit=5', '?sort=name:desc', '?fields=id,name&status=PENDING']
+    'query', ['limit=5', 'limit=2&sort=name:desc', 'limit=9&fields=id,name&status=PENDING']
 )
 def test_a_page_is_not_longer_than_the_operator_allows(application: Any, query: str) -> None:
-    path, lengths, ids = f'/v1/leases{query}', [], set()
+    path, lengths, ids = f'/v1/leases?{query}', [], set()
     while path:
         page = get(application, path)
         lengths.append(len(page['leases']))
@@ -44,6 +44,27 @@ def test_a_page_is_not_longer_than_the_operator_allows(application: Any, query: 
         path = page['leases_links'][0]['href'] if 'leases_links' in page else ''
     assert lengths == [2, 2, 1]
     assert len(ids) == 5
+
+
+@pytest.mark.parametrize('query', ['', 'sort=name:desc', 'fields=id,name&status=pending'])
+def test_list_without_limit_and_marker_is_whole(application: Any, query: str) -> None:
+    whole = get(application, f'/v1/leases?{query}')
+    assert whole.keys() == {'leases'}
+    paged, path = [], f'/v1/leases?limit=2&{query}'
+    while path:
+        page = get(application, path)
+        paged += page['leases']
+        path = page['leases_links'][0]['href'] if 'leases_links' in page else ''
+    assert whole['leases'] == paged
+    assert len(paged) == 5
+
+
+def test_whole_list_has_an_end(application: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr('climate_core.api.request._MAX_PAGES', 2)
+    first = get(application, '/v1/leases')
+    assert len(first['leases']) == 4
+    (link,) = first['leases_links']
+    assert len(get(application, link['href'])['leases']) == 1
 
 
 def test_links_follow_the_proxy(application: Any) -> None:

@@ -35,7 +35,7 @@ class PreparedWorld(World):
 
     def lease_of_server(self) -> str:
         server = self.servers.add()
-        return self.create(server['id'], start='2026-12-01 12:00:50', context=self.servers.user())
+        return self.create(server['id'], start='2082-12-01 12:00:50', context=self.servers.user())
 
     def prepare(self) -> None:
         StartPreparation(

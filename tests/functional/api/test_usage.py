@@ -169,6 +169,29 @@ def test_limits_out_of_keystone(limited: cfg.ConfigOpts, fake: cloud_server.Serv
         assert (refused['error_name'], refused['field']) == ('limits.exceeded', 'leases')
 
 
+def test_times_of_leases_are_limited_in_keystone(
+    limited: cfg.ConfigOpts, fake: cloud_server.Server
+) -> None:
+    fake.state.limits.defaults = {'max_lease_seconds': 3600, 'max_ahead_seconds': -1}
+    fake.state.limits.projects = {
+        ('other', 'max_lease_seconds'): 7200,
+        ('other', 'max_ahead_seconds'): 60,
+    }
+    database = Database(limited)
+    body = {'name': 'l', 'start_date': '2099-01-01 10:00', 'end_date': '2099-01-01 12:00'}
+    with world.running(limited, database) as application:
+        for project, error, field in (
+            ('project', 'lease.too_long', 'end_date'),
+            ('other', 'lease.too_far_ahead', 'start_date'),
+        ):
+            own = {'X-Project-Id': project}
+            rejected = world.ask(application, 'POST', '/v1/leases', body, own, 403).json
+            assert (rejected['error_name'], rejected['field']) == (error, field)
+            tried = world.ask(application, 'POST', '/v1/leases?dry_run=true', body, own, 200)
+            assert tried.json['dry_run']['refusals'] == [rejected]
+            assert world.ask(application, 'GET', '/v1/leases', None, own).json['leases'] == []
+
+
 def test_endpoint_of_registered_limits_is_not_known(
     limited: cfg.ConfigOpts, fake: cloud_server.Server
 ) -> None:

@@ -35,7 +35,7 @@ WRITES_DATA = dict.fromkeys(
 class TestLostWork(LeaseServiceTest):
     def setUp(self):
         super().setUp()
-        self.now = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
+        self.now = datetime.datetime(2082, 12, 1, tzinfo=datetime.UTC)
         self.progress = None
         self.options = SimpleNamespace(
             **{each.dest: each.default for each in volume_recovery.RECOVERY_OPTIONS}

@@ -134,10 +134,10 @@ class MadeVolumes(MadeLeases, LeaseServiceTest):
         client.request = request
         return client
 
-    def lease(self, start='2026-12-01 13:00', more=None, ending=None, **volume):
+    def lease(self, start='2082-12-01 13:00', more=None, ending=None, **volume):
         """Create a lease of volumes that are to be made; return its id."""
         wanted = {'name': 'data', 'size': 3, **volume}
-        body = {'name': 'lease', 'start_date': start, 'end_date': '2026-12-01 14:00'}
+        body = {'name': 'lease', 'start_date': start, 'end_date': '2082-12-01 14:00'}
         reservation = {'resource_type': 'virtual:volume', 'volume': wanted, **(ending or {})}
         body['reservations'] = [reservation]
         return self.create_lease(ALICE.project_id, ALICE.name, {**body, **(more or {})})
@@ -295,8 +295,8 @@ class TestScheduledVolumes(MadeVolumes):
             self.lease(more={'kind': 'scheduled'}, size=60, volume_type='tests')
         assert 'Of 1 storage pool 1 matches by kind' in refused.value.message
         assert 'too little GiB on 1 storage pool' in refused.value.message
-        assert refused.value.available_from == '2026-12-01T14:00:00.000000'
-        assert refused.value.message.endswith('Capacity is expected from 2026-12-01 14:00 UTC on.')
+        assert refused.value.available_from == '2082-12-01T14:00:00.000000'
+        assert refused.value.message.endswith('Capacity is expected from 2082-12-01 14:00 UTC on.')
         self.lease(more={'kind': 'scheduled'}, size=40)
 
     def test_type_that_no_pool_serves_is_refused(self):

@@ -34,7 +34,7 @@ GROUP = {
 }
 TEMPLATE = {**EMPTY, 'resources': NOTHING}
 
-NOW = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
+NOW = datetime.datetime(2082, 12, 1, tzinfo=datetime.UTC)
 OPTIONS = SimpleNamespace(lost_action_minutes=10, lost_snapshot_minutes=60)
 
 

@@ -45,7 +45,7 @@ class HostLeasesTest(HostsTest):
         self.others_api.microversion = self.microversion
 
     def lease_hosts(
-        self, start='now', end='2026-12-01 14:00', project=None, name='lease', **wanted
+        self, start='now', end='2082-12-01 14:00', project=None, name='lease', **wanted
     ):
         """Create a lease of hosts, and return it."""
         body = {'name': name, 'start_date': start, 'end_date': end}

@@ -28,7 +28,7 @@ IMAGE = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
 SCRIPT = base64.b64encode(b'#!/bin/sh\n').decode()
 HOUR = datetime.timedelta(hours=1)
 HOST = 'OS-EXT-SRV-ATTR:host'
-START, END = '2026-12-01 13:00', '2026-12-01 14:00'
+START, END = '2082-12-01 13:00', '2082-12-01 14:00'
 
 
 class _Owner(plugin.BaseAuthPlugin):

@@ -228,7 +228,7 @@ class TestBestEffort(BestEffortTest):
         self.boot_on('host1')
         lease = self.ask()
         with pytest.raises(exceptions.InvalidState, match='being drained'):
-            self.world.update(lease.id, end_date='2026-12-02 14:00')
+            self.world.update(lease.id, end_date='2082-12-02 14:00')
         self.world.update(lease.id, name='other')
         with pytest.raises(exceptions.HostChanging, match='being drained'):
             self.operations.update_host(self.context, self.host().id, {'available': True})

@@ -41,7 +41,7 @@ class TestCheckedRequests(MadeServersTest):
         values = {
             'name': 'lease',
             'start_date': START,
-            'end_date': '2026-12-01 14:00',
+            'end_date': '2082-12-01 14:00',
             'kind': kind,
             'reservations': [{'resource_type': 'virtual:instance', 'server': server}],
         }

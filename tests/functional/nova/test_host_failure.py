@@ -67,7 +67,7 @@ class TestNotifications(HostFailureTest):
 
 class TestBeforeTheStart(HostFailureTest):
     def test_host_is_replaced_and_promised_to_nobody_until_it_is_there_again(self):
-        lease = self.lease_hosts('2026-12-01 13:00', min=1)
+        lease = self.lease_hosts('2082-12-01 13:00', min=1)
         (host,) = self.hosts_of(lease)
         self.cloud.requests.clear()
         self.fail(host)
@@ -89,7 +89,7 @@ class TestBeforeTheStart(HostFailureTest):
         assert self.open_to(lease) == {other}
 
     def test_lease_says_what_is_missing_until_there_is_a_replacement(self):
-        lease = self.lease_hosts('2026-12-01 13:00', min=2)
+        lease = self.lease_hosts('2082-12-01 13:00', min=2)
         for _ in range(2):
             self.fail('host1')
         lease, reservation = self.read(lease)
@@ -112,7 +112,7 @@ class TestBeforeTheStart(HostFailureTest):
         assert self.settled(lease, hours=1).status == 'ACTIVE'
 
     def test_lease_that_begins_without_a_replacement_has_the_rest(self):
-        lease = self.lease_hosts('2026-12-01 13:00', min=2)
+        lease = self.lease_hosts('2082-12-01 13:00', min=2)
         self.fail('host1')
         lease = self.settled(lease, hours=1)
         assert (lease.status, lease.degraded) == ('ACTIVE', True)
@@ -128,7 +128,7 @@ class TestBeforeTheStart(HostFailureTest):
         assert self.open_to(lease) == {'host1', 'host2'}
 
     def test_host_that_its_operator_disables_is_replaced_and_stays_disabled(self):
-        lease = self.lease_hosts('2026-12-01 13:00', min=1)
+        lease = self.lease_hosts('2082-12-01 13:00', min=1)
         (host,) = self.hosts_of(lease)
         self.operations.update_host(self.context, self.row(host).id, {'available': False})
         self.watch.watch()
@@ -169,7 +169,7 @@ class TestDuringTheLease(HostFailureTest):
         self.delete(server)
         self.watch.watch()
         assert self.row(host).available
-        second = self.lease_hosts(end='2026-12-01 15:00', min=1, names=host, name='second')
+        second = self.lease_hosts(end='2082-12-01 15:00', min=1, names=host, name='second')
         second = self.settled(second)
         assert (second.status, self.open_to(second)) == ('ACTIVE', {host})
         # The end of the first one does not touch the host that is another's by now.
@@ -306,7 +306,7 @@ class TestCapacity(HostFailureTest):
 
     def test_host_that_became_too_small_keeps_what_runs_and_says_what_is_short(self):
         running = self.settled(self.share(2, 'running'))
-        later = self.share(2, 'later', '2026-12-01 13:00')
+        later = self.share(2, 'later', '2082-12-01 13:00')
         ((host,),) = {tuple(self.hosts_of(each)) for each in (running, later)}
         (other,) = {'host1', 'host2'} - {host}
         self.watch.watch()
@@ -332,7 +332,7 @@ class TestCapacity(HostFailureTest):
     def test_all_shares_of_a_host_move_and_are_as_big_as_before(self):
         running = self.settled(self.share(2, 'running'))
         second = self.settled(self.share(1, 'second'))
-        later = self.share(1, 'later', '2026-12-01 13:00')
+        later = self.share(1, 'later', '2082-12-01 13:00')
         ((host,),) = {tuple(self.hosts_of(each)) for each in (running, second, later)}
         (other,) = {'host1', 'host2'} - {host}
         stays, _ = self.inside(running)

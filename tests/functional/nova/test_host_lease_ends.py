@@ -23,7 +23,7 @@ class EndsTest(HostLeasesTest):
 
     def run_lease(self, servers=1, **wanted):
         """Start a lease until 13:00; return it and the servers in it."""
-        lease = self.settled(self.lease_hosts(end='2026-12-01 13:00', **wanted))
+        lease = self.settled(self.lease_hosts(end='2082-12-01 13:00', **wanted))
         made = [self.inside(lease) for _ in range(servers)]
         assert [host for _, host in made] == ['host1'] * servers
         return lease, [server for server, _ in made]
@@ -54,13 +54,13 @@ class TestMigrate(EndsTest):
         assert self.consumers() == []
         assert self.world.told().count('lease.update') == 1
         # They are as any other now: no host of the pool takes them back.
-        second = self.settled(self.lease_hosts(end='2026-12-01 15:00', name='second'))
+        second = self.settled(self.lease_hosts(end='2082-12-01 15:00', name='second'))
         assert (second.status, self.inside(second)[1]) == ('ACTIVE', 'host1')
 
     def test_calendar_keeps_the_host_until_the_servers_have_had_their_time(self):
         self.run_lease(0, on_end='migrate', grace=600)
         with pytest.raises(exceptions.NotEnough, match='13:10'):
-            self.lease_hosts('2026-12-01 13:00', name='second')
+            self.lease_hosts('2082-12-01 13:00', name='second')
 
     def test_what_cannot_be_moved_is_told_and_shelved_when_the_time_is_over(self):
         lease, (server, suspended) = self.run_lease(2, on_end='migrate', grace=600)
@@ -96,7 +96,7 @@ class TestGrace(EndsTest):
         lease, (server,) = self.run_lease(grace=600)
         lease = self.settled(lease, hours=1, looks=2)
         assert lease.status == 'TERMINATING'
-        assert '1 server will be deleted at 2026-12-01 13:10' in lease.status_reason
+        assert '1 server will be deleted at 2082-12-01 13:10' in lease.status_reason
         assert self.world.told().count('lease.update') == 1
         assert self.refused(lease)
         assert self.states(server) == [('host1', 'ACTIVE')]
@@ -111,7 +111,7 @@ class TestGrace(EndsTest):
 
     def test_grace_that_is_given_later_has_to_be_free(self):
         lease, _ = self.run_lease(0)
-        self.lease_hosts('2026-12-01 13:05', name='second')
+        self.lease_hosts('2082-12-01 13:05', name='second')
         (reservation,) = lease.reservations
         more = {'id': reservation.id, 'grace': 301}
         with pytest.raises(exceptions.NotEnough):
@@ -155,7 +155,7 @@ class TestLate(EndsTest):
         """Let a lease end whose server is not deleted; return the lease as it is after that."""
         self.conf.set_override('cleaning_seconds', 600, group=self.TYPE)
         lease, _ = self.run_lease()
-        second = self.lease_hosts('2026-12-01 13:10', '2026-12-01 15:00', name='second')
+        second = self.lease_hosts('2082-12-01 13:10', '2082-12-01 15:00', name='second')
         with mock.patch(TERMINATE):
             self.settled(lease, minutes=60, looks=2)
             lease = self.settled(lease, minutes=15, looks=2)
@@ -181,24 +181,24 @@ class TestLate(EndsTest):
         _, late = self.inside(lease)
         (empty,) = {'host1', 'host2'} - {late}
         second = self.lease_hosts(
-            '2026-12-01 14:00', '2026-12-01 15:00', name='second', names=empty
+            '2082-12-01 14:00', '2082-12-01 15:00', name='second', names=empty
         )
         with mock.patch(TERMINATE):
             self.settled(lease, hours=2, looks=2)
             assert self.settled(second, looks=2).status == 'ACTIVE'
             assert self.settled(lease, minutes=5, looks=2).status == 'TERMINATING'
         (promised,) = self.world.lease(second.id).reservations[0].allocations
-        assert dates.serialize(promised.start) == '2026-12-01T14:00:00.000000'
+        assert dates.serialize(promised.start) == '2082-12-01T14:00:00.000000'
 
     def test_host_is_free_for_nobody_until_it_is_empty_and_clean(self):
         lease, second = self.run_late()
         self.world.operations.delete_lease(self.world.owner(second.id), second.id)
         self.settled(second)
         with pytest.raises(exceptions.NotEnough):
-            self.lease_hosts(end='2026-12-01 15:00', name='third')
+            self.lease_hosts(end='2082-12-01 15:00', name='third')
         self.end_late(lease)
         with pytest.raises(exceptions.NotEnough) as caught:
-            self.lease_hosts(end='2026-12-01 15:00', name='third')
+            self.lease_hosts(end='2082-12-01 15:00', name='third')
         freed = self.world.lease(lease.id).reservations[0].freed_at
         clean = freed + datetime.timedelta(seconds=600)
         assert caught.value.available_from == dates.serialize(clean)
@@ -210,7 +210,7 @@ class TestUnconfirmed(HostLeasesTest):
     def test_server_whose_migration_nobody_confirmed_leaves_both_hosts(self):
         for end, wanted in (('13:00', {}), ('14:00', {'on_end': 'migrate'})):
             with self.subTest(**wanted):
-                ends = f'2026-12-01 {end}'
+                ends = f'2082-12-01 {end}'
                 lease = self.settled(self.lease_hosts(end=ends, name=end, min=2, **wanted))
                 server, before = self.inside(lease)
                 self._migrate_server(server, api=self.admin_api)

@@ -26,7 +26,7 @@ from tests.support.world import NOON, user
 
 class TestHostLeases(HostLeasesTest):
     def test_hosts_are_entered_by_the_project_from_the_start_to_the_end(self):
-        lease = self.lease_hosts('2026-12-01 13:00', min=1)
+        lease = self.lease_hosts('2082-12-01 13:00', min=1)
         (reservation,) = lease.reservations
         assert (lease.status, reservation.unit_kind) == ('PENDING', 'host')
         (host,) = self.hosts_of(lease)
@@ -50,11 +50,11 @@ class TestHostLeases(HostLeasesTest):
         many = self.lease_hosts(min=1, max=3)
         assert self.hosts_of(many) == {'host1', 'host2'}
         trusts = set(self.world.trusts.present)
-        with pytest.raises(exceptions.NotEnough, match='from 2026-12-01 14:00 UTC on') as caught:
+        with pytest.raises(exceptions.NotEnough, match='from 2082-12-01 14:00 UTC on') as caught:
             self.lease_hosts(min=1, name='one more')
         assert caught.value.field == 'reservations[0].min'
         assert self.world.trusts.present == trusts
-        self.lease_hosts('2026-12-01 14:00', '2026-12-01 15:00', min=2, name='next')
+        self.lease_hosts('2082-12-01 14:00', '2082-12-01 15:00', min=2, name='next')
         # Only those that it got count, in its own time.
         day = usage.Span(NOON, NOON + usage.DAY)
         uses = self.world.database.read(lambda session: [*db_usage.read_uses(session, day)])
@@ -64,10 +64,10 @@ class TestHostLeases(HostLeasesTest):
         ]
 
     def test_deleted_lease_gives_its_hosts_back_at_once(self):
-        first = self.lease_hosts('2026-12-01 13:00', min=2)
+        first = self.lease_hosts('2082-12-01 13:00', min=2)
         self.world.operations.delete_lease(self.world.owner(first.id), first.id)
         self.settled(first)
-        second = self.lease_hosts('2026-12-01 13:00', min=2, name='second')
+        second = self.lease_hosts('2082-12-01 13:00', min=2, name='second')
         assert self.hosts_of(second) == {'host1', 'host2'}
 
     def test_lease_that_ends_early_gives_its_hosts_back(self):
@@ -82,14 +82,14 @@ class TestHostLeases(HostLeasesTest):
 
     def test_hosts_are_kept_free_after_a_lease_while_they_are_cleaned(self):
         self.conf.set_override('cleaning_seconds', 600, group='physical:host')
-        first = self.settled(self.lease_hosts(end='2026-12-01 13:00', min=2))
+        first = self.settled(self.lease_hosts(end='2082-12-01 13:00', min=2))
         assert self.settled(first, hours=1).status == 'TERMINATED'
-        with pytest.raises(exceptions.NotEnough, match='from 2026-12-01 13:10 UTC on') as caught:
-            self.lease_hosts('2026-12-01 13:05', min=1, name='second')
+        with pytest.raises(exceptions.NotEnough, match='from 2082-12-01 13:10 UTC on') as caught:
+            self.lease_hosts('2082-12-01 13:05', min=1, name='second')
         self.lease_hosts(caught.value.available_from, min=1, name='third')
 
     def test_start_waits_until_a_host_is_empty(self):
-        lease = self.lease_hosts('2026-12-01 13:00', min=1, names='host1')
+        lease = self.lease_hosts('2082-12-01 13:00', min=1, names='host1')
         consumer = self.claim(self.provider(), {'VCPU': 1})
         lease = self.settled(lease, hours=1, looks=2)
         assert lease.status == 'STARTING'
@@ -99,7 +99,7 @@ class TestHostLeases(HostLeasesTest):
 
     def test_lane_that_a_manager_opens_after_the_end_is_closed(self):
         """It stood still on the way of the start."""
-        old = self.settled(self.lease_hosts(min=1, names='host1', end='2026-12-01 13:00'))
+        old = self.settled(self.lease_hosts(min=1, names='host1', end='2082-12-01 13:00'))
         assert self.settled(old, hours=1).status == 'TERMINATED'
         first = self.settled(self.lease_hosts(min=1, names='host1'))
         assert self.settled(first, hours=2).status == 'TERMINATED'
@@ -140,10 +140,10 @@ class TestHostLeases(HostLeasesTest):
         assert self.inside(lease)[1] == 'host1'
 
     def test_end_that_looks_again_leaves_the_next_lease_on_the_host_alone(self):
-        first = self.settled(self.lease_hosts(end='2026-12-01 13:00', names='host1'))
+        first = self.settled(self.lease_hosts(end='2082-12-01 13:00', names='host1'))
         server, host = self.inside(first)
         assert host == 'host1'
-        second = self.lease_hosts('2026-12-01 13:00', names='host1', name='second')
+        second = self.lease_hosts('2082-12-01 13:00', names='host1', name='second')
         assert self.settled(first, hours=1).status == 'TERMINATED'
         self._wait_until_deleted(server)
         assert self.settled(second).status == 'ACTIVE'
@@ -157,7 +157,7 @@ class TestHostLeases(HostLeasesTest):
         lease = self.settled(lease)
         assert (lease.status, self.open_to(lease)) == ('ACTIVE', {'host1', 'host2'})
         requests = len(self.cloud.requests)
-        self.world.update(lease.id, end_date='2026-12-01 15:00')
+        self.world.update(lease.id, end_date='2082-12-01 15:00')
         self.settled(lease)
         assert len(self.cloud.requests) == requests
 
@@ -179,7 +179,7 @@ class TestHostLeases(HostLeasesTest):
             {used},
             {used},
         )
-        with pytest.raises(exceptions.NotEnough, match='from 2026-12-01 12:10 UTC on'):
+        with pytest.raises(exceptions.NotEnough, match='from 2082-12-01 12:10 UTC on'):
             self.lease_hosts(min=1, project=OTHERS, name='too early')
         self.time.forward(seconds=600)
         other = self.settled(self.lease_hosts(min=1, project=OTHERS, name='other'))
@@ -226,8 +226,8 @@ class TestHostLeases(HostLeasesTest):
 
     def test_equal_reservations_of_a_lease_join_it_once_each(self):
         lease_id = '6f1c2d90-3b7e-4a58-9c04-d1e27b85f3a6'
-        body = {'id': lease_id, 'name': 'lease', 'start_date': '2026-12-01 13:00'}
-        body |= {'end_date': '2026-12-01 14:00', 'may_join': True}
+        body = {'id': lease_id, 'name': 'lease', 'start_date': '2082-12-01 13:00'}
+        body |= {'end_date': '2082-12-01 14:00', 'may_join': True}
         create = self.world.operations.creator.create_lease
         for asked, had in ((1, 1), (2, 2), (2, 2), (1, 2)):
             hosts = [{'resource_type': self.TYPE, 'min': 1}] * asked
@@ -237,20 +237,20 @@ class TestHostLeases(HostLeasesTest):
             assert (len(reservations), len(units)) == (had, had)
 
     def test_change_of_a_lease_is_judged_by_the_calendar(self):
-        first = self.lease_hosts('2026-12-01 13:00', '2026-12-01 14:00', min=2)
-        self.lease_hosts('2026-12-01 15:00', '2026-12-01 16:00', min=1, name='second')
-        self.world.update(first.id, end_date='2026-12-01 15:00')
+        first = self.lease_hosts('2082-12-01 13:00', '2082-12-01 14:00', min=2)
+        self.lease_hosts('2082-12-01 15:00', '2082-12-01 16:00', min=1, name='second')
+        self.world.update(first.id, end_date='2082-12-01 15:00')
         with pytest.raises(exceptions.NotEnough) as caught:
-            self.world.update(first.id, end_date='2026-12-01 15:01')
+            self.world.update(first.id, end_date='2082-12-01 15:01')
         assert caught.value.field == 'end_date'
         (reservation,) = first.reservations
         shorter = {'id': reservation.id, 'min': 1, 'max': 1}
-        self.world.update(first.id, end_date='2026-12-01 15:01', reservations=[shorter])
+        self.world.update(first.id, end_date='2082-12-01 15:01', reservations=[shorter])
         assert len(self.hosts_of(self.world.lease(first.id))) == 1
 
     def test_more_hosts_are_counted_and_limited(self):
         self.world.operations.quota.project_limits = keystone = quotas.Keystone(reserved_hosts=1)
-        lease = self.lease_hosts('2026-12-01 13:00', min=1)
+        lease = self.lease_hosts('2082-12-01 13:00', min=1)
         (reservation,) = lease.reservations
         more = {'id': reservation.id, 'min': 2, 'max': 2}
         with pytest.raises(exceptions.LimitExceeded):
@@ -396,7 +396,7 @@ class TestManagerDies(HostLeasesTest):
     POOL = ('host1',)
 
     def test_start_and_end_are_finished_by_the_next_manager(self):
-        lease = self.lease_hosts('2026-12-01 13:00', min=1)
+        lease = self.lease_hosts('2082-12-01 13:00', min=1)
         self.time.forward(hours=1)
         assert self.die_and_go_on(lease) > 2
         assert self.world.lease(lease.id).status == 'ACTIVE'

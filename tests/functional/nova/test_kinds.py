@@ -42,10 +42,10 @@ class KindsTest(HostLeasesTest):
             self.ask('immediate', *wanted)
 
     def assert_scheduled(self, *wanted):
-        lease = self.ask('scheduled', *wanted, start_date='2026-12-01 14:00')
+        lease = self.ask('scheduled', *wanted, start_date='2082-12-01 14:00')
         assert (lease.kind, lease.status) == ('scheduled', 'PENDING')
-        with pytest.raises(exceptions.NotEnough, match='from 2026-12-01 16:00 UTC on'):
-            self.ask('scheduled', *wanted, start_date='2026-12-01 15:00')
+        with pytest.raises(exceptions.NotEnough, match='from 2082-12-01 16:00 UTC on'):
+            self.ask('scheduled', *wanted, start_date='2082-12-01 15:00')
         assert self.refused(lease)
         assert self.is_entered(self.settled(lease, hours=2))
 

@@ -53,32 +53,32 @@ class TestScheduled(SmallHostTest):
         self.lease(count=2)
         self.look_around()
         with pytest.raises(exceptions.NotEnough, match='too little VCPU on 1 host') as caught:
-            self.scheduled(end='2026-12-01 13:30')
-        assert caught.value.available_from == '2026-12-01T14:00:00.000000'
+            self.scheduled(end='2082-12-01 13:30')
+        assert caught.value.available_from == '2082-12-01T14:00:00.000000'
         assert caught.value.field == 'reservations[0].server'
-        self.scheduled('2026-12-01 14:00', '2026-12-01 15:00')
+        self.scheduled('2082-12-01 14:00', '2082-12-01 15:00')
 
     def test_other_scheduled_leases_take_their_room(self):
         self.scheduled(count=2)
         with pytest.raises(exceptions.NotEnough) as caught:
-            self.scheduled('2026-12-01 13:30', '2026-12-01 14:30')
-        assert caught.value.available_from == '2026-12-01T14:00:00.000000'
-        self.scheduled('2026-12-01 14:00', '2026-12-01 15:00', count=2)
+            self.scheduled('2082-12-01 13:30', '2082-12-01 14:30')
+        assert caught.value.available_from == '2082-12-01T14:00:00.000000'
+        self.scheduled('2082-12-01 14:00', '2082-12-01 15:00', count=2)
 
     def test_dates_change_only_if_they_will_find_room_then(self):
         owner = user(self.api.project_id, 'fake')
-        lease_id, _ = self.scheduled(count=2), self.scheduled(END, '2026-12-01 15:00', count=2)
+        lease_id, _ = self.scheduled(count=2), self.scheduled(END, '2082-12-01 15:00', count=2)
         for field, start, end in (
-            ('end_date', START, '2026-12-01 14:30'),
-            ('start_date', '2026-12-01 13:30', '2026-12-01 14:30'),
+            ('end_date', START, '2082-12-01 14:30'),
+            ('start_date', '2082-12-01 13:30', '2082-12-01 14:30'),
         ):
             with pytest.raises(exceptions.NotEnough, match='too little') as caught:
                 self.world.operations.update_lease(
                     owner, lease_id, {'start_date': start, 'end_date': end}
                 )
             assert caught.value.field == field
-            assert caught.value.available_from == '2026-12-01T15:00:00.000000'
-        earlier = {'start_date': '2026-12-01 12:30', 'end_date': '2026-12-01 13:30'}
+            assert caught.value.available_from == '2082-12-01T15:00:00.000000'
+        earlier = {'start_date': '2082-12-01 12:30', 'end_date': '2082-12-01 13:30'}
         self.world.operations.update_lease(owner, lease_id, earlier)
         assert self.world.lease(lease_id).start_date == NOON + datetime.timedelta(minutes=30)
 
@@ -235,7 +235,7 @@ class TestRetry(SmallHostTest):
 
     def test_a_small_one_passes_a_large_one_only_if_that_makes_it_no_later(self):
         """The large one has its room when a lease ends in an hour."""
-        self.lease(more={'end_date': '2026-12-01 13:00'})
+        self.lease(more={'end_date': '2082-12-01 13:00'})
         self.look_around()
         waiting = []
         for count, lasts in ((2, '1h'), (1, '2h'), (1, '30m')):

@@ -45,7 +45,7 @@ class TestNodes(HostLeasesTest):
         assert self.host_of(self.boot({})) == 'node3'
 
     def test_start_waits_while_a_node_is_cleaned(self):
-        lease = self.lease_hosts('2026-12-01 13:00', names='node1')
+        lease = self.lease_hosts('2082-12-01 13:00', names='node1')
         self.withhold('node1')
         lease = self.settled(lease, hours=1, looks=2)
         assert lease.status == 'STARTING'

@@ -18,7 +18,7 @@ class TestPreemption(HostLeasesTest):
 
     def run_preemptible(self, servers=1, **wanted):
         """Start a preemptible lease until 14:00; return it and the servers in it."""
-        body = {'name': 'preemptible', 'start_date': 'now', 'end_date': '2026-12-01 14:00'}
+        body = {'name': 'preemptible', 'start_date': 'now', 'end_date': '2082-12-01 14:00'}
         body['reservations'] = [{'resource_type': self.TYPE, **wanted}]
         context = user(self.api.project_id)
         lease_id = get_id(
@@ -30,7 +30,7 @@ class TestPreemption(HostLeasesTest):
 
     def preempt(self):
         """Lease the host for others, for an hour from when the notice is over."""
-        other = self.lease_hosts(end='2026-12-01 13:00', name='other', project='other')
+        other = self.lease_hosts(end='2082-12-01 13:00', name='other', project='other')
         self.settled(other, seconds=self.NOTICE)
         return other
 
@@ -103,7 +103,7 @@ class TestPreemption(HostLeasesTest):
 
     def test_managers_that_die_shelve_and_wake_each_server_once(self):
         lease, servers = self.run_preemptible(2)
-        other = self.lease_hosts(end='2026-12-01 13:00', name='other', project='other')
+        other = self.lease_hosts(end='2082-12-01 13:00', name='other', project='other')
         self.cloud.everywhere = True
         self.time.forward(seconds=self.NOTICE)
 

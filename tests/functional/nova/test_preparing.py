@@ -10,7 +10,7 @@ from climate_hosts.plugins.lane_plugin import lane_of
 from climate_hosts.watch.repair import HostRepair
 from tests.functional.nova.host_leases import OTHERS, HostLeasesTest
 
-START = '2026-12-01 13:00'
+START = '2082-12-01 13:00'
 
 
 class PreparingTest(HostLeasesTest):
@@ -58,7 +58,7 @@ class TestCost(PreparingTest):
         lease, requests = self.start(self.prepared(min=1))
         assert requests == ['GET', 'PUT']
         self.world.operations.services.conf.set_override('prepare_seconds', 60, group=self.TYPE)
-        lease = self.lease_hosts('2026-12-01 14:00', '2026-12-01 15:00', min=10, name='all')
+        lease = self.lease_hosts('2082-12-01 14:00', '2082-12-01 15:00', min=10, name='all')
         self.world.run_until_idle(minutes=59)
         lease, requests = self.start(lease)
         # The end of the first one comes before.
@@ -133,7 +133,7 @@ class TestPreparing(PreparingTest):
         self.start(second, seconds=2)
 
     def test_lease_that_starts_now_or_is_not_prepared_is_opened_all_the_same(self):
-        lease, requests = self.start(self.lease_hosts(end='2026-12-01 12:30'), seconds=0)
+        lease, requests = self.start(self.lease_hosts(end='2082-12-01 12:30'), seconds=0)
         assert requests == ['GET', 'GET', 'PUT', 'PUT']
         assert self.settled(lease, minutes=30).status == 'TERMINATED'
         self.conf.set_override('prepare_seconds', 0, group=self.TYPE)
@@ -169,7 +169,7 @@ class TestPreparing(PreparingTest):
 
     def test_start_that_is_moved_is_prepared_again(self):
         lease = self.prepared()
-        self.world.update(lease.id, start_date='2026-12-01 13:30')
+        self.world.update(lease.id, start_date='2082-12-01 13:30')
         self.cloud.requests.clear()
         self.world.run_until_idle(minutes=28)
         assert self.cloud.requests == []

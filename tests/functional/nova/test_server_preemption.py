@@ -270,7 +270,7 @@ class TestPreemptedServers(ServerPreemptionTest):
         assert not self.show(server)['locked']
 
     def test_extended_meanwhile_it_runs_again_until_its_new_end(self):
-        later = '2026-12-01 16:00'
+        later = '2082-12-01 16:00'
         self.world.operations.update_lease(self.owner(), self.filler, {'end_date': later})
         self.end(self.other)
         lease = self.until(self.filler, 'ACTIVE')

@@ -41,7 +41,7 @@ class SizesTest(HostLeasesTest):
 
 class TestLeasesBySizes(SizesTest):
     def test_servers_boot_with_the_flavor_of_the_reservation(self):
-        lease = self.lease_hosts('2026-12-01 13:00', amount=2, **SIZES)
+        lease = self.lease_hosts('2082-12-01 13:00', amount=2, **SIZES)
         (reservation,) = lease.reservations
         shown = views.common_reservation(reservation)
         assert shown['resource_type'] == 'virtual:instance'
@@ -75,13 +75,13 @@ class TestLeasesBySizes(SizesTest):
         assert self.host_of(server) == 'host1'
 
     def test_project_that_nobody_has_is_told(self):
-        lease = self.lease_hosts('2026-12-01 13:00', share_with=['nobody'], **SIZES)
+        lease = self.lease_hosts('2082-12-01 13:00', share_with=['nobody'], **SIZES)
         lease = self.settled(lease, minutes=58)
         assert (lease.status, lease.reservations[0].status) == ('ERROR', 'error')
         assert self.flavor_ids() == set()
 
     def test_lease_that_is_deleted_before_its_start_leaves_no_flavor(self):
-        lease = self.lease_hosts('2026-12-01 13:00', **SIZES)
+        lease = self.lease_hosts('2082-12-01 13:00', **SIZES)
         self.world.run_until_idle(minutes=58)
         assert len(self.flavor_ids()) == 1
         self.world.operations.delete_lease(self.world.owner(lease.id), lease.id)
@@ -106,14 +106,14 @@ class TestLeasesBySizes(SizesTest):
         assert caught.value.field == 'reservations[0].amount'
 
     def test_start_of_what_is_prepared_needs_two_requests(self):
-        lease = self.lease_hosts('2026-12-01 13:00', **SIZES)
+        lease = self.lease_hosts('2082-12-01 13:00', **SIZES)
         self.world.run_until_idle(minutes=59)
         self.cloud.requests.clear()
         assert self.settled(lease, minutes=1).status == 'ACTIVE'
         assert [method for method, _ in self.cloud.requests] == ['GET', 'PUT']
 
     def test_flavor_that_was_deleted_before_the_start_is_made_again(self):
-        lease = self.lease_hosts('2026-12-01 13:00', **SIZES)
+        lease = self.lease_hosts('2082-12-01 13:00', **SIZES)
         (reservation,) = lease.reservations
         self.world.run_until_idle(minutes=59)
         nova.delete_flavor(self.cloud.service(), reservation.id)
@@ -128,7 +128,7 @@ class TestLeasesBySizes(SizesTest):
 
 class TestManagerDies(SizesTest):
     def test_start_and_end_are_finished_by_the_next_manager(self):
-        lease = self.lease_hosts('2026-12-01 13:00', **SIZES)
+        lease = self.lease_hosts('2082-12-01 13:00', **SIZES)
         (reservation,) = lease.reservations
         self.cloud.everywhere = True
         self.time.forward(minutes=58)

@@ -37,7 +37,7 @@ def add(state: State, **fields: Any) -> Record:
         'owner': 'alice',
         'creds': 'alice-id',
         'updated': 0,
-        'created': '2026-12-01T00:00:00Z',
+        'created': '2082-12-01T00:00:00Z',
         'tags': [],
         'template': {},
         'environment': {},
@@ -182,7 +182,7 @@ def _shown(stack: Record, admin: bool) -> Record:
         'stack_owner': stack['owner'],
         'creation_time': stack['created'],
         'tags': stack['tags'] or None,
-        'updated_time': f'2026-12-01T00:00:{stack["updated"]:02}Z' if stack['updated'] else None,
+        'updated_time': f'2082-12-01T00:00:{stack["updated"]:02}Z' if stack['updated'] else None,
         **project,
     }
 

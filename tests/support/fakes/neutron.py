@@ -42,7 +42,7 @@ def add(state: State, **fields: Any) -> Record:
         'tags': [],
         'port_id': None,
         'port_forwardings': [],
-        'updated_at': '2026-11-30T12:00:00Z',
+        'updated_at': '2082-11-30T12:00:00Z',
         **fields,
     }
     state.put('floatingips', record, {'what': 'floatingip create', 'id': record['id']})

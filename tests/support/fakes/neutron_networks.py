@@ -22,7 +22,7 @@ def add(state: State, **fields: Any) -> Record:
         'name': 'n',
         'description': '',
         'tags': [],
-        'updated_at': '2026-12-01T12:00:00Z',
+        'updated_at': '2082-12-01T12:00:00Z',
         'router:external': False,
         **{f'provider:{name}': None for name in SEGMENT},
         **fields,

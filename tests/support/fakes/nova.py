@@ -146,7 +146,7 @@ def _step(state: State, server: Record) -> None:
     if status == 'SHELVED_OFFLOADED':
         placement.remove_server(state, server['id'])
     if status == 'ACTIVE':
-        changed['launched_at'] = server['launched_at'] or '2026-12-01T12:00:00.000000'
+        changed['launched_at'] = server['launched_at'] or '2082-12-01T12:00:00.000000'
     for image in state.images.values():
         if image['server_id'] == server['id'] and image['status'] == 'queued':
             done = {**image, 'status': 'active'}

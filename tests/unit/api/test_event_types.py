@@ -10,7 +10,7 @@ from climate_core.api import validation
 from climate_core.api.schemas import leases
 from climate_core.lease import request
 
-NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+NOON = datetime.datetime(2082, 12, 1, 12, tzinfo=datetime.UTC)
 
 
 def body(event_type: str) -> dict[str, object]:

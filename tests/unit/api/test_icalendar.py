@@ -11,7 +11,7 @@ from climate_core.api import calendar_feed
 from climate_core.lease.states import LeaseStatus
 from tests.support import calendars, leases
 
-START = datetime.datetime(2026, 12, 1, 10, 0, 0, 200_000, datetime.UTC)
+START = datetime.datetime(2082, 12, 1, 10, 0, 0, 200_000, datetime.UTC)
 TIMES = st.datetimes(timezones=st.just(datetime.UTC))
 #: What a database stores: no surrogates, and no NUL.
 NAMES = st.text(st.characters(codec='utf-8', exclude_characters='\x00'), max_size=80)

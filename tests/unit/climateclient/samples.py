@@ -22,7 +22,7 @@ def reservation(**changes: Any) -> dict[str, Any]:
         'status_reason': None,
         'missing_resources': False,
         'resources_changed': False,
-        'created_at': '2026-11-21 02:59:32',
+        'created_at': '2082-11-21 02:59:32',
         'updated_at': None,
         'on_end': 'stop',
     } | changes
@@ -35,7 +35,7 @@ def event(event_type: str, time: str, **changes: Any) -> dict[str, Any]:
         'event_type': event_type,
         'time': time,
         'status': 'UNDONE',
-        'created_at': '2026-11-21 02:59:32',
+        'created_at': '2082-11-21 02:59:32',
         'updated_at': None,
     } | changes
 
@@ -46,19 +46,19 @@ def lease(**changes: Any) -> dict[str, Any]:
         'name': 'lease1',
         'user_id': 'user1',
         'project_id': 'project1',
-        'start_date': '2026-11-21T04:00:00.000000',
-        'end_date': '2026-11-21T06:00:00.000000',
+        'start_date': '2082-11-21T04:00:00.000000',
+        'end_date': '2082-11-21T06:00:00.000000',
         'status': 'PENDING',
         'status_reason': None,
         'degraded': False,
         'generation': 1,
-        'created_at': '2026-11-21 02:59:32',
+        'created_at': '2082-11-21 02:59:32',
         'updated_at': None,
         'reservations': [reservation()],
         'events': [
-            event('end_lease', '2026-11-21T06:00:00.000000'),
-            event('before_end_lease', '2026-11-21T05:50:00.000000'),
-            event('start_lease', '2026-11-21T04:00:00.000000'),
+            event('end_lease', '2082-11-21T06:00:00.000000'),
+            event('before_end_lease', '2082-11-21T05:50:00.000000'),
+            event('start_lease', '2082-11-21T04:00:00.000000'),
         ],
     } | changes
 

@@ -21,7 +21,7 @@ from tests.unit.climateclient.samples import (
 )
 
 UTC = datetime.UTC
-END = datetime.datetime(2026, 11, 21, 6, 0, tzinfo=UTC)
+END = datetime.datetime(2082, 11, 21, 6, 0, tzinfo=UTC)
 LEASES = f'{ENDPOINT}/leases'
 LEASE = f'{ENDPOINT}/leases/{LEASE_ID}'
 
@@ -35,7 +35,7 @@ def test_create_sends_what_the_service_takes(client, http):
         END.astimezone(zone),
         reservations=[{'resource_type': 'virtual:instance', 'resource_id': SERVER_ID}],
         events=iter([{'event_type': 'remind', 'time': END}]),
-        before_end='2026-11-21 05:50',
+        before_end='2082-11-21 05:50',
         id=LEASE_ID,
     )
 
@@ -43,10 +43,10 @@ def test_create_sends_what_the_service_takes(client, http):
         'id': LEASE_ID,
         'name': 'lease1',
         'start_date': 'now',
-        'end_date': '2026-11-21T06:00:00+00:00',
-        'before_end_date': '2026-11-21 05:50',
+        'end_date': '2082-11-21T06:00:00+00:00',
+        'before_end_date': '2082-11-21 05:50',
         'reservations': [{'resource_type': 'virtual:instance', 'resource_id': SERVER_ID}],
-        'events': [{'event_type': 'remind', 'time': '2026-11-21T06:00:00+00:00'}],
+        'events': [{'event_type': 'remind', 'time': '2082-11-21T06:00:00+00:00'}],
     }
     assert http.last_request.headers['X-Auth-Token'] == 'a-token'
     assert lease.id == LEASE_ID
@@ -58,15 +58,15 @@ def test_response_of_a_lease_is_read_as_values(client, http):
 
     lease = client.leases.get(LEASE_ID)
 
-    assert lease.start_date == datetime.datetime(2026, 11, 21, 4, tzinfo=UTC)
-    assert lease.created_at == datetime.datetime(2026, 11, 21, 2, 59, 32, tzinfo=UTC)
+    assert lease.start_date == datetime.datetime(2082, 11, 21, 4, tzinfo=UTC)
+    assert lease.created_at == datetime.datetime(2082, 11, 21, 2, 59, 32, tzinfo=UTC)
     assert (lease.status, lease.status_reason) == ('ERROR', 'No host.')
     assert [event.event_type for event in lease.events] == [
         'start_lease',
         'before_end_lease',
         'end_lease',
     ]
-    assert lease.before_end_date == datetime.datetime(2026, 11, 21, 5, 50, tzinfo=UTC)
+    assert lease.before_end_date == datetime.datetime(2082, 11, 21, 5, 50, tzinfo=UTC)
     (reservation,) = lease.reservations
     assert (reservation.resource_id, reservation.status) == (SERVER_ID, 'pending')
     assert reservation.params == {'on_end': 'stop'}

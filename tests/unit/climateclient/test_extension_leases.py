@@ -85,12 +85,12 @@ def test_other_refusal_is_raised(http, field):
 
 
 MADE = samples.lease(
-    name='l', start_date='2026-12-01T12:00:00.000000', end_date='2026-12-01T14:00:00.000000'
+    name='l', start_date='2082-12-01T12:00:00.000000', end_date='2082-12-01T14:00:00.000000'
 )
 SAME = {
     **LEASE,
-    'start_date': '2026-12-01T12:00:00+00:00',
-    'end_date': '2026-12-01T14:00:00+00:00',
+    'start_date': '2082-12-01T12:00:00+00:00',
+    'end_date': '2082-12-01T14:00:00+00:00',
 }
 
 
@@ -116,8 +116,8 @@ def test_lease_of_another_user_is_rejected_before_anything_is_built(http):
         (JOIN, {'status': 'TERMINATED'}, 'lease_id'),
         (MAKE, {'status': 'TERMINATED'}, 'lease_params.id'),
         (MAKE, {'name': 'other'}, 'lease_params.id'),
-        (MAKE, {'start_date': '2026-12-01T12:30:00'}, 'lease_params.id'),
-        (MAKE, {'end_date': '2026-12-01T15:00:00'}, 'lease_params.id'),
+        (MAKE, {'start_date': '2082-12-01T12:30:00'}, 'lease_params.id'),
+        (MAKE, {'end_date': '2082-12-01T15:00:00'}, 'lease_params.id'),
     ],
 )
 def test_check_refuses_a_lease_that_is_over_or_another(http, wanted, found, field):

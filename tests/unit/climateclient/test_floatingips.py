@@ -17,7 +17,7 @@ def floating_ip(number):
         'floating_ip_address': ADDRESS,
         'subnet_id': 'subnet',
         'reservable': True,
-        'created_at': '2026-11-21 02:59:32',
+        'created_at': '2082-11-21 02:59:32',
     }
 
 

@@ -14,7 +14,7 @@ from climate_core.exceptions import ClimateError
 from climate_core.lease import events, request
 from climateclient.extension import hints
 
-NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
+NOW = datetime.datetime(2082, 11, 21, 12, 0, tzinfo=datetime.UTC)
 
 
 def serve(lease):
@@ -32,7 +32,7 @@ def ask(params):
 
 
 def event(kind, **values):
-    return {'event_type': kind, 'time': '2026-11-21 13:00', **values}
+    return {'event_type': kind, 'time': '2082-11-21 13:00', **values}
 
 
 @pytest.mark.parametrize(
@@ -40,15 +40,15 @@ def event(kind, **values):
     [
         {},
         {'name': ' a name\u00a0with spaces '},
-        {'start': '2026-11-21 11:59', 'start_policy': None, 'before_start': None},
-        {'start': '2026-11-22 12:00', 'events': [event('before-start.of_it')]},
+        {'start': '2082-11-21 11:59', 'start_policy': None, 'before_start': None},
+        {'start': '2082-11-22 12:00', 'events': [event('before-start.of_it')]},
         {'start': '+1h', 'length': 'PT2H', 'start_policy': 'manual', 'before_start': [600, 60]},
         {'before_end_date': None, 'before_start': []},
         {'length': 7200.0, 'before_start': [600.0, 60]},
         '{"length": 7200.0, "before_start": [6e2]}',
-        {'before_end': '2026-11-21 13:00'},
+        {'before_end': '2082-11-21 13:00'},
         {'events': [event('before_end_lease')] * 100},
-        {'events': [event('x', time='2026-11-21 11:59')]},
+        {'events': [event('x', time='2082-11-21 11:59')]},
     ],
 )
 def test_accepted_hints_are_accepted_by_the_service(params):
@@ -64,7 +64,7 @@ def test_accepted_hints_are_accepted_by_the_service(params):
         {'name': 'a\x1bb'},
         {'name': 'a\ud800b'},
         {'events': [event('x')] * 101},
-        {'events': [event('x', time='2026-11-21 10:00')]},
+        {'events': [event('x', time='2082-11-21 10:00')]},
         {'events': [event('x', time='2030-11-21 10:00')]},
         *({'events': [event(each)]} for each in sorted(events.RESERVED_TYPES)),
     ],
@@ -73,12 +73,12 @@ def test_hints_that_the_service_refuses_are_refused(params):
     with pytest.raises(hints.BadHint):
         ask(params)
     with pytest.raises((jsonschema.ValidationError, ClimateError)):
-        serve({'name': 'l', 'end_date': '2026-12-21 12:00', **params})
+        serve({'name': 'l', 'end_date': '2082-12-21 12:00', **params})
 
 
 kinds = st.text('aZ09_.-\n', max_size=70) | st.sampled_from(sorted(events.RESERVED_TYPES))
 times = st.datetimes(
-    datetime.datetime(2026, 11, 21, 11, 58), datetime.datetime(2026, 11, 21, 14)
+    datetime.datetime(2082, 11, 21, 11, 58), datetime.datetime(2082, 11, 21, 14)
 ).map(str)
 
 

@@ -13,7 +13,7 @@ from climate_common import dates
 from climate_common import hints as names
 from climateclient.extension import hints
 
-NOW = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
+NOW = datetime.datetime(2082, 11, 21, 12, 0, tzinfo=datetime.UTC)
 ID = '11111111-2222-3333-4444-555555555555'
 STACK = '6d1f4a52-0000-4000-8000-000000000007'
 HOUR = datetime.timedelta(hours=1)
@@ -41,8 +41,8 @@ def test_reserved_alone_gives_a_lease_of_the_usual_length_now():
     assert not wanted.join
     assert wanted.lease == {
         'name': 'lease_11111111',
-        'start_date': '2026-11-21T12:00:00+00:00',
-        'end_date': '2026-11-21T13:00:00+00:00',
+        'start_date': '2082-11-21T12:00:00+00:00',
+        'end_date': '2082-11-21T13:00:00+00:00',
         'events': [],
     }
 
@@ -70,10 +70,10 @@ def test_reserved_that_is_no_boolean_is_refused(word):
 @pytest.mark.parametrize(
     ('start', 'expected'),
     [
-        ('2026-11-21 13:5', NOW + datetime.timedelta(minutes=65)),
+        ('2082-11-21 13:5', NOW + datetime.timedelta(minutes=65)),
         ('+1h', NOW + HOUR),
         # Rounded down by a client.
-        ('2026-11-21 11:59', NOW),
+        ('2082-11-21 11:59', NOW),
     ],
 )
 def test_start_of_the_hint_is_that_of_the_lease(start, expected):
@@ -81,10 +81,10 @@ def test_start_of_the_hint_is_that_of_the_lease(start, expected):
 
 
 def test_past_start_is_accepted_in_a_checked_request():
-    past = params(start='2026-11-21 10:00', end='2026-11-21 10:30')
+    past = params(start='2082-11-21 10:00', end='2082-11-21 10:30')
     with pytest.raises(hints.BadHint):
         parse(past)
-    assert parse(past, fresh=False).lease['start_date'] == '2026-11-21T10:00:00+00:00'
+    assert parse(past, fresh=False).lease['start_date'] == '2082-11-21T10:00:00+00:00'
 
 
 @pytest.mark.parametrize(
@@ -129,10 +129,10 @@ def test_on_end_is_one_of_the_service(on_end):
         (params(end_date='now', end='now'), 'lease_params.end', 'left out: end_date is given'),
         (params(name=''), 'lease_params.name', 'must be a text of 1 to 255 characters'),
         (params(start='soon'), 'lease_params.start', 'is not a date: it must be'),
-        (params(start='2026-11-20 12:00'), 'lease_params.start', 'must not be in the past'),
+        (params(start='2082-11-20 12:00'), 'lease_params.start', 'must not be in the past'),
         (params(end='2026-02-30 10:00'), 'lease_params.end', 'is not a date'),
         (params(end=5), 'lease_params.end', 'is not a date'),
-        (params(end_date='2026-11-21 12:00'), 'lease_params.end_date', 'must be after the start'),
+        (params(end_date='2082-11-21 12:00'), 'lease_params.end_date', 'must be after the start'),
         (params(length='99999999d'), 'lease_params.length', 'is not a duration'),
         (params(length=None), 'lease_params.length', 'is not a duration'),
         (params(end='9999-12-31 23:59'), 'lease_params.end', 'a date from 1000-01-01 to'),
@@ -159,14 +159,14 @@ def test_on_end_is_one_of_the_service(on_end):
             'is not a date',
         ),
         (
-            params(events=[{'event_type': 'a', 'time': '2026-11-21 10:00'}]),
+            params(events=[{'event_type': 'a', 'time': '2082-11-21 10:00'}]),
             'lease_params.events[0].time',
             'must not be in the past',
         ),
         (
             params(events=[{'event_type': 'a', 'time': '+2h'}]),
             'lease_params.events[0].time',
-            'must not be after the end of the lease (2026-11-21T13:00:00+00:00)',
+            'must not be after the end of the lease (2082-11-21T13:00:00+00:00)',
         ),
     ],
 )

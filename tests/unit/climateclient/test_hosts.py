@@ -14,8 +14,8 @@ PROMISED = {
     'id': RESERVATION_ID,
     'lease_id': LEASE_ID,
     'lease_name': 'lease1',
-    'start_date': '2026-11-21T04:00:00.000000',
-    'end_date': '2026-11-21T06:00:00.000000',
+    'start_date': '2082-11-21T04:00:00.000000',
+    'end_date': '2082-11-21T06:00:00.000000',
 }
 
 
@@ -34,7 +34,7 @@ def host(**changes):
         'traits': ['CUSTOM_SSD'],
         'aggregates': [],
         'capacity': {'vcpus': 256},
-        'created_at': '2026-11-21 02:59:32',
+        'created_at': '2082-11-21 02:59:32',
         'updated_at': None,
         'rack': '7',
     } | changes
@@ -126,10 +126,10 @@ def test_change_sends_only_what_is_given(run, sent, served, argv, body):
 
 def test_disabled_host_is_shown_with_the_leases_on_it(run, served):
     out = run('lease', 'host', 'set', '--disable', '--reason', 'disk', '1')
-    assert '2026-11-21 05:00:00+01:00 CET' in out
+    assert '2082-11-21 05:00:00+01:00 CET' in out
     assert f'lease lease1 ({LEASE_ID})' in out
     shown = json.loads(run('lease', 'host', 'show', '1', '-f', 'json'))
-    assert shown['reservations'][0]['start_date'] == '2026-11-21T04:00:00+00:00'
+    assert shown['reservations'][0]['start_date'] == '2082-11-21T04:00:00+00:00'
     assert shown['extra'] == {'rack': '7'}
 
 
@@ -170,7 +170,7 @@ def test_allocations_are_shown_with_names_of_hosts_and_leases(run, http, served)
         (row,) = json.loads(run('lease', 'host', 'allocation', *argv, '-f', 'json'))
         assert (row['Host ID'], row['Lease']) == ('1', LEASE_ID)
         assert (row['Host'], row['Lease Name']) == ('cn1', 'lease1')
-        assert row['Start'] == '2026-11-21T04:00:00+00:00'
+        assert row['Start'] == '2082-11-21T04:00:00+00:00'
     asked = [each.qs for each in http.request_history if 'allocations' in each.path]
     assert asked == [{}, {'lease_id': [LEASE_ID]}]
 
@@ -305,13 +305,13 @@ def test_list_shows_which_hosts_sleep_and_which_are_shared(run, http, long):
 def test_usage_of_hosts_is_shown(run, http):
     used = {
         'hypervisor_hostname': 'cn1',
-        'start': '2026-11-01T00:00:00.000000',
-        'end': '2026-11-21T00:00:00.000000',
+        'start': '2082-11-01T00:00:00.000000',
+        'end': '2082-11-21T00:00:00.000000',
         'asleep_hours': 2.5,
         'saved_kwh': 0.3,
     }
     http.get(f'{URL}/usage', json={'usage': [used]})
-    argv = ['--start', '2026-11-01 00:00', '-f', 'json']
+    argv = ['--start', '2082-11-01 00:00', '-f', 'json']
     (row,) = json.loads(run('lease', 'host', 'usage', *argv))
     assert (row['Host'], row['Hours powered off'], row['kWh saved']) == ('cn1', 2.5, 0.3)
     assert list(http.last_request.qs) == ['start']

@@ -10,7 +10,7 @@ from tests.unit.climateclient import samples
 from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID
 
 LEASES = f'{ENDPOINT}/leases'
-NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
+NOON = datetime.datetime(2082, 11, 21, 12, tzinfo=datetime.UTC)
 
 
 def page(*ids, more=None):
@@ -73,7 +73,7 @@ def test_empty_page_is_the_last(client, http):
 def test_history_is_read_over_its_pages(client, http):
     entry = {
         'id': 7,
-        'time': '2026-11-21T04:00:01.000000',
+        'time': '2082-11-21T04:00:01.000000',
         'action': 'event.start_lease',
         'result': 'retry',
         'reason': 'Nova does not answer.',
@@ -94,7 +94,7 @@ def test_history_is_read_over_its_pages(client, http):
         'event.start_lease',
         'Nova does not answer.',
     )
-    assert first.time == datetime.datetime(2026, 11, 21, 4, 0, 1, tzinfo=datetime.UTC)
+    assert first.time == datetime.datetime(2082, 11, 21, 4, 0, 1, tzinfo=datetime.UTC)
     assert first.changes == {'status': ['PENDING', 'STARTING']}
     assert (second.time, second.changes) == (None, {})
 
@@ -103,7 +103,7 @@ def test_to_json_of_durations_and_nested_values():
     value = {'a': [datetime.timedelta(seconds=0.5)], 'b': (NOON,), 'c': None}
     assert serialization.to_json(value) == {
         'a': [1],
-        'b': ['2026-11-21T12:00:00+00:00'],
+        'b': ['2082-11-21T12:00:00+00:00'],
         'c': None,
     }
 

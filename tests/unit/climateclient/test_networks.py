@@ -13,7 +13,7 @@ URL = f'{ENDPOINT}/networks'
 
 def segment(one: str, **fields: Any) -> dict[str, Any]:
     found = {'id': one, 'network_type': 'vlan', 'physical_network': 'physnet1', 'segment_id': 100}
-    return {**found, 'reservable': True, 'created_at': '2026-11-21 02:59:32', **fields}
+    return {**found, 'reservable': True, 'created_at': '2082-11-21 02:59:32', **fields}
 
 
 def test_find_takes_an_id_or_where_a_segment_is(client, http):

@@ -13,8 +13,8 @@ PROJECT_ID = 32 * 'a'
 def test_usage_shows_hours_reserved_and_used(run, http):
     row = {
         'project_id': PROJECT_ID,
-        'start': '2026-11-01T00:00:00.000000',
-        'end': '2026-12-01T00:00:00.000000',
+        'start': '2082-11-01T00:00:00.000000',
+        'end': '2082-12-01T00:00:00.000000',
         'leases': 2,
         'reserved': {'server_hours': 4.5, 'vcpu_hours': 9.0},
         'used': {'server_hours': 1.25},
@@ -22,20 +22,20 @@ def test_usage_shows_hours_reserved_and_used(run, http):
     http.get(f'{ENDPOINT}/usage', json={'usage': [row]})
 
     out = run(
-        *('lease', 'usage', '--start', '2026-11-01T00:00Z', '--end', '2026-12-01 01:00'),
+        *('lease', 'usage', '--start', '2082-11-01T00:00Z', '--end', '2082-12-01 01:00'),
         *('--project', PROJECT_ID, '-f', 'json'),
     )
     (shown,) = json.loads(out)
     assert (shown['Project'], shown['Leases']) == (PROJECT_ID, 2)
     assert (shown['Start'], shown['End']) == (
-        '2026-11-01T00:00:00+00:00',
-        '2026-12-01T00:00:00+00:00',
+        '2082-11-01T00:00:00+00:00',
+        '2082-12-01T00:00:00+00:00',
     )
     assert (shown['Servers reserved'], shown['Servers used']) == (4.5, 1.25)
     assert (shown['VCPUs reserved'], shown['Disk GiB used']) == (9.0, None)
     assert http.last_request.qs == {
-        'start': ['2026-11-01t00:00:00+00:00'],
-        'end': ['2026-12-01t00:00:00+00:00'],
+        'start': ['2082-11-01t00:00:00+00:00'],
+        'end': ['2082-12-01t00:00:00+00:00'],
         'project_id': [PROJECT_ID],
     }
 
@@ -43,8 +43,8 @@ def test_usage_shows_hours_reserved_and_used(run, http):
 def weekly(**more):
     return {
         'project_id': PROJECT_ID,
-        'start': '2026-11-30T00:00:00.000000',
-        'end': '2026-12-07T00:00:00.000000',
+        'start': '2082-11-30T00:00:00.000000',
+        'end': '2082-12-07T00:00:00.000000',
         'leases': 1,
         'reserved': {'server_hours': 4.5, 'vcpu_hours': 0},
         'used': {},

@@ -15,7 +15,7 @@ from tests.unit.climateclient.samples import ENDPOINT, LEASE_ID
 CALENDAR = f'{ENDPOINT}/calendar'
 RESERVATION_ID = 'aaaaaaaa-0000-4000-8000-00000000000a'
 #: Noon in Berlin.
-SINCE = datetime.datetime(2026, 12, 1, 11, tzinfo=datetime.UTC)
+SINCE = datetime.datetime(2082, 12, 1, 11, tzinfo=datetime.UTC)
 DAY = datetime.timedelta(days=1)
 WEEK = output.Span(SINCE, SINCE + 7 * DAY)
 
@@ -77,7 +77,7 @@ def test_days_begin_at_local_midnight(berlin):
 
 
 def test_both_names_of_a_zone_are_told_when_clocks_change(berlin):
-    march = datetime.datetime(2027, 3, 26, 12, tzinfo=datetime.UTC)
+    march = datetime.datetime(2083, 3, 26, 12, tzinfo=datetime.UTC)
     assert output.Span(march, march + 7 * DAY).zone == 'CET/CEST'
 
 
@@ -100,7 +100,7 @@ def test_table_shows_bars_and_the_zone(run, http, bars, monkeypatch):
     assert asked['capacity'] == ['false']
 
 
-MARCH = datetime.datetime(2027, 3, 24, 12, tzinfo=datetime.UTC)
+MARCH = datetime.datetime(2083, 3, 24, 12, tzinfo=datetime.UTC)
 
 
 @pytest.mark.parametrize('columns', ['20', '80', '300'])
@@ -188,7 +188,7 @@ def test_number_of_days_is_bounded(fail, days):
 
 
 def test_capacity_is_read(client, http):
-    step = {'time': '2026-12-01T11:00:00.000000', 'total': 2, 'promised': 1, 'own': 1, 'free': 1}
+    step = {'time': '2082-12-01T11:00:00.000000', 'total': 2, 'promised': 1, 'own': 1, 'free': 1}
     series = {'kind': 'host', 'pool': 'default', 'unit': 'host', 'steps': [step]}
     http.get(CALENDAR, json={'bars': [], 'capacity': [series]})
     (found,) = client.calendar.capacity(since=SINCE)

@@ -19,11 +19,11 @@ LEASES = f'{ENDPOINT}/leases'
 LEASE = f'{LEASES}/{LEASE_ID}'
 RESERVATION = f'{LEASE}/reservations/{RESERVATION_ID}'
 EVENTS = [
-    samples.event('start_lease', '2026-11-21T04:00:00.000000'),
-    samples.event('begun', '2026-11-21T04:30:00.000000', status='DONE'),
-    samples.event('half', '2026-11-21T05:00:00.000000'),
-    samples.event('late', '2026-11-21T05:30:00.000000'),
-    samples.event('before_end_lease', '2026-11-21T05:50:00.000000'),
+    samples.event('start_lease', '2082-11-21T04:00:00.000000'),
+    samples.event('begun', '2082-11-21T04:30:00.000000', status='DONE'),
+    samples.event('half', '2082-11-21T05:00:00.000000'),
+    samples.event('late', '2082-11-21T05:30:00.000000'),
+    samples.event('before_end_lease', '2082-11-21T05:50:00.000000'),
 ]
 
 
@@ -37,7 +37,7 @@ def lease(http):
     ('argv', 'expected'),
     [
         (['--name', 'other'], {'name': 'other'}),
-        (['--end', '2026-11-21 08:00'], {'end_date': '2026-11-21T07:00:00+00:00'}),
+        (['--end', '2082-11-21 08:00'], {'end_date': '2082-11-21T07:00:00+00:00'}),
         (['--for', '3h'], {'duration': 10800}),
         (['--end', 'now'], {'end_date': 'now'}),
         (['--for', '3h', '--partial'], {'duration': 10800, 'partial': True}),
@@ -55,8 +55,8 @@ def lease(http):
         ),
         (['--no-event'], {'events': []}),
         (
-            ['--no-event', '--event', 'type=x,time=2026-11-21T05:10Z'],
-            {'events': [{'event_type': 'x', 'time': '2026-11-21T05:10:00+00:00'}]},
+            ['--no-event', '--event', 'type=x,time=2082-11-21T05:10Z'],
+            {'events': [{'event_type': 'x', 'time': '2082-11-21T05:10:00+00:00'}]},
         ),
         (
             ['--reservation', f'id={RESERVATION_ID},on_end=shelve'],
@@ -76,23 +76,23 @@ def test_set_sends_what_its_options_say(run, http, sent, lease, monkeypatch, arg
 @pytest.mark.parametrize(
     ('argv', 'expected'),
     [
-        (['--extend', '2d'], {'end_date': '2026-11-23T06:00:00+00:00'}),
-        (['--shorten', '30m'], {'end_date': '2026-11-21T05:30:00+00:00'}),
+        (['--extend', '2d'], {'end_date': '2082-11-23T06:00:00+00:00'}),
+        (['--shorten', '30m'], {'end_date': '2082-11-21T05:30:00+00:00'}),
         (
             ['--start', 'now', '--before-end', '10m'],
-            {'start_date': 'now', 'before_end_date': '2026-11-21T05:50:00+00:00'},
+            {'start_date': 'now', 'before_end_date': '2082-11-21T05:50:00+00:00'},
         ),
         (
             ['--for', '3h', '--before-end', '10m'],
-            {'duration': 10800, 'before_end_date': '2026-11-21T06:50:00+00:00'},
+            {'duration': 10800, 'before_end_date': '2082-11-21T06:50:00+00:00'},
         ),
         (
-            ['--event', 'type=x,time=2026-11-21T05:10Z'],
+            ['--event', 'type=x,time=2082-11-21T05:10Z'],
             {
                 'events': [
-                    {'event_type': 'half', 'time': '2026-11-21T05:00:00+00:00'},
-                    {'event_type': 'late', 'time': '2026-11-21T05:30:00+00:00'},
-                    {'event_type': 'x', 'time': '2026-11-21T05:10:00+00:00'},
+                    {'event_type': 'half', 'time': '2082-11-21T05:00:00+00:00'},
+                    {'event_type': 'late', 'time': '2082-11-21T05:30:00+00:00'},
+                    {'event_type': 'x', 'time': '2082-11-21T05:10:00+00:00'},
                 ]
             },
         ),
@@ -223,7 +223,7 @@ def test_webhook_secret_is_read_from_a_file(openstack, sent, lease, tmp_path):
         (['--tell-before-start'], {'before_start': []}),
         (
             ['--event', 'half'],
-            {'events': [{'event_type': 'late', 'time': '2026-11-21T05:30:00+00:00'}]},
+            {'events': [{'event_type': 'late', 'time': '2082-11-21T05:30:00+00:00'}]},
         ),
     ],
 )
@@ -298,7 +298,7 @@ def test_reservation_set_changes_that_reservation(run, http, sent, lease, resour
     assert sent('PUT') == [{'on_end': 'shelve', 'amount': 2, 'name': 'x'}]
     shown = json.loads(out)
     assert (shown['id'], shown['on_end']) == (RESERVATION_ID, 'shelve')
-    assert shown['created_at'] == '2026-11-21T02:59:32+00:00'
+    assert shown['created_at'] == '2082-11-21T02:59:32+00:00'
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,9 @@ def checked(http):
     answer = {
         'granted': False,
         'refusals': [refusal | {'field': 'reservations[0]'}],
-        'available_from': '2026-11-22T06:00:00.100000',
-        'start_date': '2026-11-21T04:00:00.000000',
-        'end_date': '2026-11-21T06:00:00.000000',
+        'available_from': '2082-11-22T06:00:00.100000',
+        'start_date': '2082-11-21T04:00:00.000000',
+        'end_date': '2082-11-21T06:00:00.000000',
     }
     http.post(f'{LEASES}?dry_run=true', json={'dry_run': answer})
     return answer
@@ -28,7 +28,7 @@ def test_dry_run_shows_refusals(openstack, sent, checked):
     status, out, err = openstack('lease', 'create', 'lease1', '--for', '2h', '--dry-run')
     assert (status, err) == (1, '')
     assert 'reservations[0]: Server vm1 is reserved. (reservation.resource_reserved)' in out
-    assert '2026-11-22 07:00:01+01:00' in out
+    assert '2082-11-22 07:00:01+01:00' in out
     (body,) = sent('POST')
     assert body['name'] == 'lease1'
 
@@ -46,7 +46,7 @@ def test_dry_run_shows_what_would_be_granted(run, checked, answer):
     out = run('lease', 'create', 'lease1', '--for', '2h', '--dry-run', '-f', 'json')
     shown = json.loads(out)
     assert {name: shown[name] for name in answer} == answer
-    assert shown['end_date'] == '2026-11-21T06:00:00+00:00'
+    assert shown['end_date'] == '2082-11-21T06:00:00+00:00'
 
 
 @pytest.mark.parametrize(

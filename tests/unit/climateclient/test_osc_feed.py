@@ -16,7 +16,7 @@ def feed(feed_id=LEASE_ID, name='phone', **more):
         'name': name,
         'project_id': 'project1',
         'user_id': 'user1',
-        'created_at': '2026-12-01 11:00:00',
+        'created_at': '2082-12-01 11:00:00',
         **more,
     }
 
@@ -33,7 +33,7 @@ def test_url_of_a_new_feed_is_shown(run, http):
     assert shown == {
         'id': LEASE_ID,
         'name': 'phone',
-        'created_at': '2026-12-01T11:00:00+00:00',
+        'created_at': '2082-12-01T11:00:00+00:00',
         'url': url,
     }
     assert http.last_request.json() == {'name': 'phone'}

@@ -28,16 +28,16 @@ def created(http):
 
 def test_create_with_local_times(run, sent, created):
     out = run(
-        'lease', 'create', 'lease1', '--start', '2026-11-21 05:00', '--end', '2026-11-21T06:00Z'
+        'lease', 'create', 'lease1', '--start', '2082-11-21 05:00', '--end', '2082-11-21T06:00Z'
     )
     (body,) = sent('POST')
     assert body['name'] == 'lease1'
-    assert body['start_date'] == '2026-11-21T04:00:00+00:00'
-    assert body['end_date'] == '2026-11-21T06:00:00+00:00'
+    assert body['start_date'] == '2082-11-21T04:00:00+00:00'
+    assert body['end_date'] == '2082-11-21T06:00:00+00:00'
     assert 'before_end_date' not in body
-    assert '2026-11-21 05:00:00+01:00' in out
+    assert '2082-11-21 05:00:00+01:00' in out
     assert f'virtual:instance resource={SERVER_ID} pending, on_end=stop' in out
-    assert '2026-11-21 05:00:00+01:00 CET start_lease UNDONE' in out
+    assert '2082-11-21 05:00:00+01:00 CET start_lease UNDONE' in out
 
 
 @pytest.mark.parametrize(
@@ -45,13 +45,13 @@ def test_create_with_local_times(run, sent, created):
     [
         (['--for', '3h'], {'start_date': 'now', 'duration': 10800}, 'preemptible'),
         (
-            ['--start', '2026-11-21 05:00', '--for', '1d12h', '--before-end', '30m'],
-            {'duration': 36 * 3600, 'before_end_date': '2026-11-22T15:30:00+00:00'},
+            ['--start', '2082-11-21 05:00', '--for', '1d12h', '--before-end', '30m'],
+            {'duration': 36 * 3600, 'before_end_date': '2082-11-22T15:30:00+00:00'},
             'end_date',
         ),
         (
-            ['--for', '3h', '--event', 'type=remind,time=2026-11-21 06:30'],
-            {'events': [{'event_type': 'remind', 'time': '2026-11-21T05:30:00+00:00'}]},
+            ['--for', '3h', '--event', 'type=remind,time=2082-11-21 06:30'],
+            {'events': [{'event_type': 'remind', 'time': '2082-11-21T05:30:00+00:00'}]},
             'before_end_date',
         ),
         (['--for', '2h', '--hosts', 'min=1', '--preemptible'], {'preemptible': True}, 'kind'),
@@ -193,11 +193,11 @@ def test_show_as_json_has_iso_dates(run, http):
     http.get(LEASES, json={'leases': [samples.lease()]})
     out = run('lease', 'show', 'lease1', '-f', 'json')
     shown = json.loads(out)
-    assert shown['start_date'] == '2026-11-21T04:00:00+00:00'
-    assert shown['before_end_date'] == '2026-11-21T05:50:00+00:00'
+    assert shown['start_date'] == '2082-11-21T04:00:00+00:00'
+    assert shown['before_end_date'] == '2082-11-21T05:50:00+00:00'
     assert shown['updated_at'] is None
     assert shown['reservations'][0]['on_end'] == 'stop'
-    assert shown['reservations'][0]['created_at'] == '2026-11-21T02:59:32+00:00'
+    assert shown['reservations'][0]['created_at'] == '2082-11-21T02:59:32+00:00'
     assert [event['event_type'] for event in shown['events']] == [
         'start_lease',
         'before_end_lease',
@@ -223,13 +223,13 @@ def test_show_names_the_reservation_of_hosts_that_servers_name(run, http):
 
 
 def test_times_of_reservations_are_local_and_named(run, http):
-    early = samples.reservation(end_date='2026-11-21T04:00:00.000000', grace_date='soon')
+    early = samples.reservation(end_date='2082-11-21T04:00:00.000000', grace_date='soon')
     http.get(LEASE, json={'lease': samples.lease(reservations=[early])})
     out = run('lease', 'show', LEASE_ID)
-    assert 'end_date=2026-11-21 05:00:00+01:00 CET' in out
+    assert 'end_date=2082-11-21 05:00:00+01:00 CET' in out
     assert 'grace_date=soon' in out
     (shown,) = json.loads(run('lease', 'show', LEASE_ID, '-f', 'json'))['reservations']
-    assert shown['end_date'] == '2026-11-21T04:00:00.000000'
+    assert shown['end_date'] == '2082-11-21T04:00:00.000000'
 
 
 def test_watch_follows_a_lease_and_shows_it_then(openstack, http, monkeypatch):
@@ -261,7 +261,11 @@ def test_delete_several_goes_on_after_a_failure(fail, http):
 
 
 def look(status, reason=None):
-    return {'json': {'lease': samples.lease(status=status, status_reason=reason)}}
+    # Its end is past: no line counts down to it.
+    lease = samples.lease(
+        status=status, status_reason=reason, end_date='2026-10-01T06:00:00.000000'
+    )
+    return {'json': {'lease': lease}}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ PROJECT_ID = 32 * 'a'
 def listed(http):
     rows = [
         samples.lease(id='a', name='early', status='ACTIVE', status_reason='It runs.'),
-        samples.lease(id='b', name='late', start_date='2026-11-23T04:00:00.000000'),
+        samples.lease(id='b', name='late', start_date='2082-11-23T04:00:00.000000'),
     ]
     http.get(LEASES, json={'leases': rows})
 
@@ -30,7 +30,7 @@ def asked(http):
 def test_list_shows_leases_by_their_start(run, http, listed):
     out = run('lease', 'list')
     assert out.index('early') < out.index('late')
-    assert '2026-11-23 05:00:00+01:00' in out
+    assert '2082-11-23 05:00:00+01:00' in out
     assert 'Reservations' not in out
     assert asked(http) == {
         'project_id': 'project1',
@@ -50,13 +50,13 @@ def test_tables_fit_into_120_columns(run, http):
     table = run('lease', 'list').splitlines()
     assert LEASE_ID in table[3]
     assert max(map(len, table)) <= 120
-    assert '2026-11-21 05:00:00+01:00 |' in table[3]
+    assert '2082-11-21 05:00:00+01:00 |' in table[3]
 
 
 def test_list_long_shows_reservations_and_owners(run, http, listed):
     out = run('lease', 'list', '--long', '-f', 'json')
     early = json.loads(out)[0]
-    assert early['Start'] == '2026-11-21T04:00:00+00:00'
+    assert early['Start'] == '2082-11-21T04:00:00+00:00'
     assert early['Reservations'][0]['resource_id'] == SERVER_ID
     assert (early['Project'], early['User'], early['Reason']) == ('project1', 'user1', 'It runs.')
     assert 'fields' not in asked(http)
@@ -66,7 +66,7 @@ def test_list_with_all_filters(run, http, listed):
     run(
         *('lease', 'list', '--status', 'pending', '--status', 'ERROR', '--name', 'lease1'),
         *('--resource-type', 'virtual:instance', '--resource-id', SERVER_ID, '--deleted'),
-        *('--from', '2026-11-21 05:00', '--until', '2026-12-01T00:00Z', '--all-projects'),
+        *('--from', '2082-11-21 05:00', '--until', '2082-12-01T00:00Z', '--all-projects'),
         *('--sort', 'end_date:desc,name', '--limit', '2', '--marker', LEASE_ID),
     )
     expected = {
@@ -75,8 +75,8 @@ def test_list_with_all_filters(run, http, listed):
         'resource_type': 'virtual:instance',
         'resource_id': SERVER_ID,
         'deleted': 'true',
-        'from': '2026-11-21t04:00:00+00:00',
-        'until': '2026-12-01t00:00:00+00:00',
+        'from': '2082-11-21t04:00:00+00:00',
+        'until': '2082-12-01t00:00:00+00:00',
         'sort': 'end_date:desc,name:asc',
         'limit': '2',
         'marker': LEASE_ID,
@@ -121,7 +121,7 @@ def remembered(http):
     entries = [
         {
             'id': '7',
-            'time': '2026-11-21T04:00:01.000000',
+            'time': '2082-11-21T04:00:01.000000',
             'action': 'event.start_lease',
             'result': 'retry',
             'reason': 'Nova does not answer.',
@@ -130,8 +130,8 @@ def remembered(http):
             'changes': {
                 'status': ['PENDING', 'STARTING'],
                 'before_start': [[], [60]],
-                'name': ['2026-11-21 04:00:00', 'lease1'],
-                'end_date': ['2026-11-21T04:00:00.000000', '2026-12-01 04:30:00'],
+                'name': ['2082-11-21 04:00:00', 'lease1'],
+                'end_date': ['2082-11-21T04:00:00.000000', '2082-12-01 04:30:00'],
                 'before_end_date': [None, '2026-07-01T04:00:00.000000'],
                 'webhook': [None, 'https://hook.example.org'],
                 'reservations': {'r1': {'status': ['pending', 'active'], 'resource': 'server x'}},
@@ -143,7 +143,7 @@ def remembered(http):
 
 def test_history_as_a_table_has_readable_changes(run, remembered):
     out = run('lease', 'history', LEASE_ID)
-    assert '2026-11-21 05:00:01+01:00' in out
+    assert '2082-11-21 05:00:01+01:00' in out
     for text in (
         'Nova does not answer.',
         'status: PENDING -> STARTING',
@@ -152,8 +152,8 @@ def test_history_as_a_table_has_readable_changes(run, remembered):
         'reservations r1 status: pending -> active',
         'reservations r1 resource: server x',
         # A name is no time, whatever it looks like.
-        'name: 2026-11-21 04:00:00 -> lease1',
-        'end_date: 2026-11-21 05:00:00+01:00 CET -> 2026-12-01 05:30:00+01:00 CET',
+        'name: 2082-11-21 04:00:00 -> lease1',
+        'end_date: 2082-11-21 05:00:00+01:00 CET -> 2082-12-01 05:30:00+01:00 CET',
         'before_end_date: none -> 2026-07-01 06:00:00+02:00 CEST',
     ):
         assert text in out
@@ -165,7 +165,7 @@ def test_history_as_a_table_leaves_out_what_a_reservation_does_not_ask_for(run, 
     changes = {'reservations': {'r1': {'params': [None, params]}}}
     entry = {
         'id': '7',
-        'time': '2026-11-21 04:00:01',
+        'time': '2082-11-21 04:00:01',
         'action': 'lease.create',
         'user_id': 'user1',
         'request_id': 'req-1',
@@ -187,7 +187,7 @@ def test_history_as_json_has_lists_of_changes(run, http, remembered):
     (entry,) = json.loads(out)
     assert (entry['ID'], entry['User'], entry['Request']) == ('7', 'user1', 'req-1')
     assert entry['Changes']['status'] == ['PENDING', 'STARTING']
-    assert entry['Changes']['end_date'] == ['2026-11-21T04:00:00.000000', '2026-12-01 04:30:00']
+    assert entry['Changes']['end_date'] == ['2082-11-21T04:00:00.000000', '2082-12-01 04:30:00']
     assert asked(http) == {'limit': '3', 'marker': '6'}
 
 

@@ -131,23 +131,23 @@ def test_what_cannot_be_read_is_refused_before_any_request(fail, sent, option, t
 
 def test_availability_shows_windows_and_asks_for_the_duration(run, http):
     window = {
-        'start_date': '2026-12-01T16:00:00.000000',
-        'end_date': '2026-12-01T20:00:00.000000',
+        'start_date': '2082-12-01T16:00:00.000000',
+        'end_date': '2082-12-01T20:00:00.000000',
         'guaranteed': True,
     }
     asked = http.get(f'{samples.ENDPOINT}/availability', json={'windows': [window]})
-    command = ('lease', 'availability', '--for', '4h', '--from', '2026-12-01 16:00')
+    command = ('lease', 'availability', '--for', '4h', '--from', '2082-12-01 16:00')
     out = run(*command, '--hosts', 'min=2', '--limit', '3', '-f', 'value')
-    assert out == '2026-12-01T16:00:00+00:00 2026-12-01T20:00:00+00:00 True\n'
+    assert out == '2082-12-01T16:00:00+00:00 2082-12-01T20:00:00+00:00 True\n'
     wanted = [{'resource_type': 'physical:host', 'min': 2}]
     query = asked.last_request.qs
     assert json.loads(query.pop('reservations')[0]) == wanted
     # Berlin is an hour ahead.
-    assert query == {'duration': ['14400'], 'from': ['2026-12-01t15:00:00+00:00'], 'limit': ['3']}
+    assert query == {'duration': ['14400'], 'from': ['2082-12-01t15:00:00+00:00'], 'limit': ['3']}
 
 
 def test_start_that_is_shown_in_seconds_is_not_before_the_window(run, http):
-    times = {'start_date': '2026-12-01T16:00:00.000001', 'end_date': '2026-12-01T20:00:00.000001'}
+    times = {'start_date': '2082-12-01T16:00:00.000001', 'end_date': '2082-12-01T20:00:00.000001'}
     answer = {'windows': [{**times, 'guaranteed': True}]}
     http.get(f'{samples.ENDPOINT}/availability', json=answer)
     shown = run('lease', 'availability', '--for', '4h', '--hosts', 'min=2')

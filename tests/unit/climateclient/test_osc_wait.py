@@ -102,7 +102,7 @@ def test_progress_in_a_file_has_a_line_for_each_change():
     stream = io.StringIO()
     with wait.progress(stream) as report:
         for status in ('STARTING', 'STARTING', 'ACTIVE'):
-            report(lease(status))
+            report(lease(status, end_date='2026-10-01T06:00:00.000000'))
     assert stream.getvalue() == 'lease1: STARTING\nlease1: ACTIVE\n'
 
 
@@ -165,8 +165,8 @@ def test_watch_ends_when_the_lease_is_deleted_or_the_time_is_up():
 
 
 def test_line_counts_down_to_the_end():
-    one = lease('ACTIVE', end_date='2026-12-01T10:00:00')
-    now = datetime.datetime(2026, 12, 1, 8, 30, tzinfo=datetime.UTC)
+    one = lease('ACTIVE', end_date='2082-12-01T10:00:00')
+    now = datetime.datetime(2082, 12, 1, 8, 30, tzinfo=datetime.UTC)
     assert wait.describe(one, now) == f'{one.name}: ACTIVE, ends in 1h 30m'
     odd = dataclasses.replace(one, name='a\x9b', status_reason='\x7f')
     assert wait.describe(odd, now) == r'a\x9b: ACTIVE, ends in 1h 30m, \x7f'

@@ -13,7 +13,7 @@ NETWORK = '7a1c0c7e-3a55-4c1b-9c1c-0d5f2f9b8f10'
 
 def segment(number, **fields):
     found = {'network_type': 'vlan', 'physical_network': 'physnet1', 'reservable': True}
-    made = {'segment_id': 200 + number, 'created_at': '2026-11-21 02:59:32'}
+    made = {'segment_id': 200 + number, 'created_at': '2082-11-21 02:59:32'}
     return {'id': str(number), **found, **made, **fields}
 
 

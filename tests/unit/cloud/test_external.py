@@ -19,7 +19,7 @@ from climate_core.lease import model
 from tests.support import leases
 from tests.support.fakes import serving
 
-NOON = datetime.datetime(2026, 12, 1, 12, 0, 0, 250000, tzinfo=datetime.UTC)
+NOON = datetime.datetime(2082, 12, 1, 12, 0, 0, 250000, tzinfo=datetime.UTC)
 LEASE = leases.lease(
     dataclasses.replace(
         model.new_reservation('some-id', 'virtual:instance', 'vm1', {'on_end': 'stop'}, NOON),
@@ -40,8 +40,9 @@ SHOWN = {
     'name': 'lease1',
     'project_id': 'demo-id',
     'user_id': 'alice-id',
-    'start_date': '2026-12-01 12:00:00',
-    'end_date': '2026-12-01 14:00:00',
+    'start_date': '2082-12-01T12:00:00',
+    'end_date': '2082-12-01T14:00:00',
+    'before_end_date': None,
     'reservations': [
         {
             'id': 'reservation-id',
@@ -49,9 +50,16 @@ SHOWN = {
             'resource_id': 'vm1',
             'on_end': 'stop',
             'amounts': {'servers': 1, 'vcpus': 2},
-            'allocations': [{'id': 'vm1', 'servers': 1, 'vcpus': 2}],
+            'allocations': [],
+            'amount': 1,
+            'vcpus': 2,
+            'memory_mb': 0,
+            'disk_gb': 0,
+            'affinity': '',
+            'resource_properties': None,
         }
     ],
+    'resource_requests': {'VCPU': 2},
 }
 CONTEXT = {
     'user_id': 'alice-id',
@@ -81,6 +89,7 @@ class Service(serving.Server):
         super().__init__(Asked)
         self.url = self.base
         self.asked: list[tuple[str, str | None, Any]] = []
+        self.bearers: list[str | None] = []
         self.answer: tuple[int, Any] = (204, None)
 
 
@@ -91,6 +100,7 @@ class Asked(http.server.BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers['Content-Length'])))
         assert self.headers['Content-Type'] == 'application/json'
         self.server.asked.append((self.path, self.headers['X-Auth-Token'], body))
+        self.server.bearers.append(self.headers['Authorization'])
         status, said = self.server.answer
         data = said if isinstance(said, bytes) else json.dumps(said).encode()
         self.send_response(status)
@@ -140,10 +150,30 @@ def test_service_is_asked_about_a_new_lease(service: Service, cloud: Cloud, slas
     assert service.asked == [('/usage/check-create', None, {'context': CONTEXT, 'lease': SHOWN})]
 
 
-def test_keystone_token_is_sent_only_if_configured(service: Service, cloud: Cloud) -> None:
-    for options in ({}, {'keystone_token': True}, {'keystone_token': True, 'token': 'own'}):
+def test_tokens_are_sent_as_configured(service: Service, cloud: Cloud) -> None:
+    keystone: dict[str, Any] = {'keystone_token': True}
+    for options in ({}, keystone, {**keystone, 'token': 'own'}):
         external(cloud, endpoint=service.url, **options).check_create(LEASE)
     assert [token for _, token, _ in service.asked] == [None, 'service token', 'own']
+    assert service.bearers == [None] * 3
+    for options in ({**keystone, 'bearer_token': 'b'}, {'bearer_token': 'b', 'token': 'own'}):
+        external(cloud, endpoint=service.url, **options).check_create(LEASE)
+    assert [token for _, token, _ in service.asked[3:]] == [None, 'own']
+    assert service.bearers[3:] == ['Bearer b', None]
+
+
+def test_leases_of_other_types_are_not_sent(service: Service, cloud: Cloud) -> None:
+    (reservation,) = (server := LEASE).reservations
+    volume = dataclasses.replace(
+        server, reservations=(dataclasses.replace(reservation, resource_type='virtual:volume'),)
+    )
+    asked = external(cloud, endpoint=service.url, resource_types=['virtual:instance'])
+    for lease in (volume, server):
+        asked.check_create(lease)
+        asked.check_update(lease, server)
+        asked.notify_end(lease)
+    paths = ['/check-create', '/check-create', '/check-update', '/on-end']
+    assert [path for path, *_ in service.asked] == paths
 
 
 def test_update_with_a_token_of_its_own(service: Service, cloud: Cloud) -> None:
@@ -153,7 +183,7 @@ def test_update_with_a_token_of_its_own(service: Service, cloud: Cloud) -> None:
     body = {
         'context': CONTEXT,
         'current_lease': SHOWN,
-        'lease': {**SHOWN, 'end_date': '2026-12-01 17:00:00'},
+        'lease': {**SHOWN, 'end_date': '2082-12-01T17:00:00'},
     }
     assert service.asked == [('/check-update', 'own', body)]
 
@@ -166,11 +196,21 @@ def test_only_the_configured_check_is_sent(service: Service, cloud: Cloud) -> No
     assert [path for path, *_ in service.asked] == ['/may-it-change']
 
 
-def test_refusal_of_the_external_service_refuses_the_lease(service: Service, cloud: Cloud) -> None:
-    service.answer = 403, {'message': 'The project has no budget left.'}
-    with pytest.raises(exceptions.LeaseNotPermitted) as caught:
+@pytest.mark.parametrize(
+    ('answer', 'message'),
+    [
+        ({'message': 'The project has no budget left.', 'error': 'x'}, 'has no budget left.'),
+        ({'error': 'Insufficient VCPU credits available.'}, 'VCPU credits available.'),
+        ({'message': None, 'error': 'no \x1b[31m\n credits\x9b'}, r'^no \\x1b\[31m credits\\x9b$'),
+        ({'error': 'y' * 3000}, '^y{1000}$'),
+    ],
+)
+def test_rejection_of_the_external_service_rejects_the_lease(
+    service: Service, cloud: Cloud, answer: Any, message: str
+) -> None:
+    service.answer = 403, answer
+    with pytest.raises(exceptions.LeaseNotPermitted, match=message) as caught:
         external(cloud, endpoint=service.url).check_create(LEASE)
-    assert caught.value.message == 'The project has no budget left.'
     assert (caught.value.status, caught.value.code) == (403, 'lease.not_permitted')
 
 
@@ -182,8 +222,9 @@ def test_refusal_of_the_external_service_refuses_the_lease(service: Service, clo
         (307, None),
         (400, {'message': 'what?'}),
         (403, b'<html>'),
-        (403, {'error': 'no'}),
+        (403, {'error': {'text': 'no'}, 'message': ' '}),
         (403, ['no']),
+        (403, {'message': 'x' * 70_000}),
         (500, None),
     ],
 )
@@ -231,6 +272,8 @@ def test_service_is_told_the_end_without_allocations(service: Service, cloud: Cl
     ((path, _, body),) = service.asked
     assert path == '/on-end'
     assert body['lease']['reservations'][0]['allocations'] == []
+    # It still has the amounts that the service counts.
+    assert body['lease']['resource_requests'] == {'VCPU': 2}
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,16 @@ def test_other_drivers_ask_nobody(fake, driver):
     assert not fake.state.requests
 
 
+def test_limits_of_times_are_read_if_they_are_registered(fake):
+    source = make(fake.url, {'max_lease_seconds': 60})
+    assert source.read_limits('demo-id') == DEFAULTS
+    fake.state.limits.defaults = {'max_lease_seconds': 3600}
+    fake.state.limits.projects = {('demo-id', 'max_lease_seconds'): 7200}
+    source = make(fake.url, {'max_lease_seconds': 60})
+    assert source.read_limits('demo-id') == DEFAULTS | {'max_lease_seconds': 7200}
+    assert source.read_limits('other-id') == DEFAULTS | {'max_lease_seconds': 3600}
+
+
 def test_without_credentials_the_configured_limits_apply():
     conf = configuration.load([], [])
     assert Limits(conf, Cloud(conf)).read_limits('demo-id') == DEFAULTS

@@ -10,7 +10,7 @@ from climate_core.db import feeds
 
 
 def of(token):
-    time = datetime.datetime(2026, 12, 1, tzinfo=datetime.UTC)
+    time = datetime.datetime(2082, 12, 1, tzinfo=datetime.UTC)
     return feeds.Feed(token.feed_id, 'phone', 'project', 'user', token.digest, 'trust', time)
 
 

@@ -13,7 +13,7 @@ from climate_core.lease import model
 from tests.support import quotas
 from tests.support.world import World, user
 
-NOW = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+NOW = datetime.datetime(2082, 12, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
 
 

@@ -89,10 +89,10 @@ def test_a_finish_counts_from_the_first_time_it_was_due(measured: Measured, time
 def test_time_before_a_lease_was_moved_is_no_delay(measured: Measured, time: Time) -> None:
     """The announcement of an end that is moved near is due when it is moved."""
     world = measured.world
-    lease_id = world.create('a', before_end_date='2026-12-01 13:00')
+    lease_id = world.create('a', before_end_date='2082-12-01 13:00')
     measured.run()
     time.forward(minutes=10)
-    world.update(lease_id, end_date='2026-12-01 12:15')
+    world.update(lease_id, end_date='2082-12-01 12:15')
     assert world.database.read(monitoring.read_counts, 30.0).overdue == 0
     time.forward(seconds=2)
     measured.run()
@@ -153,8 +153,8 @@ def test_claims_that_are_lost_and_that_others_have(measured: Measured, time: Tim
 
 def test_names_that_users_give_are_one_series(measured: Measured, time: Time) -> None:
     for name in ('mail', 'call'):
-        given = [{'event_type': name, 'time': '2026-12-01 12:30'}]
-        measured.world.create(start='2026-12-01 13:00', events=given)
+        given = [{'event_type': name, 'time': '2082-12-01 12:30'}]
+        measured.world.create(start='2082-12-01 13:00', events=given)
     time.forward(minutes=30)
     measured.run()
     assert measured.value(f'{FINISHED}_count', event_type='of_user') == 2
@@ -164,7 +164,7 @@ def test_names_that_users_give_are_one_series(measured: Measured, time: Time) ->
 def test_counts_of_the_database_take_one_statement(measured: Measured, time: Time) -> None:
     world = measured.world
     world.create('a')
-    world.create('b', start='2026-12-01 13:00')
+    world.create('b', start='2082-12-01 13:00')
     time.forward(seconds=31)
     found: list[monitoring.Counts] = []
     seen = world.statements(

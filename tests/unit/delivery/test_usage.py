@@ -94,7 +94,7 @@ def test_usage_is_read_from_each_database(any_world: World) -> None:
 def test_usage_is_told_after_each_hour(world: World, time: Time) -> None:
     one = teller(world)
     time.forward(minutes=15)
-    lease_id = world.create('a', end='2026-12-01 18:00')
+    lease_id = world.create('a', end='2082-12-01 18:00')
     amounts(world, servers=1, vcpus=4, memory_mb=2048)
     all_of_it(one)
     assert told(world) == []
@@ -105,16 +105,16 @@ def test_usage_is_told_after_each_hour(world: World, time: Time) -> None:
     (payload,) = told(world)
     jsonschema.validate(payload, schemas.get_type('lease.usage').schema)
     assert (payload['lease_id'], payload['project_id']) == (lease_id, 'project1')
-    assert (payload['begin'][:16], payload['end'][:16]) == ('2026-12-01T12:00', '2026-12-01T13:00')
+    assert (payload['begin'][:16], payload['end'][:16]) == ('2082-12-01T12:00', '2082-12-01T13:00')
     hours = {'server_hours': 0.75, 'vcpu_hours': 3, 'memory_gib_hours': 1.5}
     assert payload['reserved'] == {**dict.fromkeys(UNIT_HOURS, 0), **hours}
     assert payload['used']['vcpu_hours'] == 2
     (resource,) = payload['resources']
     assert resource['units'] == {'servers': 1, 'vcpus': 4, 'memory_mb': 2048}
-    assert resource['reserved']['begin'] == '2026-12-01T12:15:00.000000'
+    assert resource['reserved']['begin'] == '2082-12-01T12:15:00.000000'
     assert resource['used'] == {
-        'begin': '2026-12-01T12:30:00.000000',
-        'end': '2026-12-01T13:00:00.000000',
+        'begin': '2082-12-01T12:30:00.000000',
+        'end': '2082-12-01T13:00:00.000000',
         'hours': 0.5,
     }
 
@@ -123,7 +123,7 @@ def test_the_end_of_a_period_is_waited_for(world: World, time: Time) -> None:
     one = teller(world)
     time.forward(minutes=5)
     all_of_it(one)
-    world.create('a', end='2026-12-01 18:00')
+    world.create('a', end='2082-12-01 18:00')
     time.forward(minutes=55)
     assert one.report_period() == usage.GRACE.total_seconds()
     time.forward(seconds=usage.GRACE.total_seconds() - 1)
@@ -137,7 +137,7 @@ def test_a_lease_that_is_over_or_deleted_is_told_in_its_last_period(
     world: World, time: Time, one: UsageReporter
 ) -> None:
     gone = world.create('a')
-    world.create('b', end='2026-12-01 12:30')
+    world.create('b', end='2082-12-01 12:30')
     time.forward(minutes=10)
     world.delete(gone)
     world.run_until_idle()
@@ -152,7 +152,7 @@ def test_a_promise_counts_from_the_start_of_its_lease_but_in_limits_at_once(
     world: World, time: Time, one: UsageReporter
 ) -> None:
     kept, given_up = (
-        world.create(each, start='2026-12-01 14:30', end='2026-12-01 18:00') for each in 'ab'
+        world.create(each, start='2082-12-01 14:30', end='2082-12-01 18:00') for each in 'ab'
     )
     amounts(world, hosts=2)
     assert world.database.read(project_limits.count_used, 'project1')['reserved_hosts'] == 4
@@ -167,13 +167,13 @@ def test_a_promise_counts_from_the_start_of_its_lease_but_in_limits_at_once(
     all_of_it(one)
     (payload,) = told(world)
     assert (payload['lease_id'], payload['reserved']['host_hours']) == (kept, 1)
-    assert payload['resources'][0]['reserved']['begin'] == '2026-12-01T14:30:00.000000'
+    assert payload['resources'][0]['reserved']['begin'] == '2082-12-01T14:30:00.000000'
 
 
 def test_a_free_that_fails_takes_nothing_from_what_was_used(
     world: World, time: Time, one: UsageReporter
 ) -> None:
-    world.create('a', end='2026-12-01 12:15')
+    world.create('a', end='2082-12-01 12:15')
     amounts(world, servers=1)
     world.run_until_idle()
     world.things.answers['end', 'a'] = [exceptions.Transient('Nova is away')] * 2
@@ -188,7 +188,7 @@ def test_a_free_that_fails_takes_nothing_from_what_was_used(
 
 @pytest.mark.usefixtures('one')
 def test_periods_without_a_manager_are_told_in_order(world: World, time: Time) -> None:
-    world.create('a', end='2026-12-03 12:00')
+    world.create('a', end='2082-12-03 12:00')
     time.forward(hours=5, minutes=30)
     all_of_it(teller(world))
     begins = [payload['begin'][11:13] for payload in told(world)]
@@ -198,7 +198,7 @@ def test_periods_without_a_manager_are_told_in_order(world: World, time: Time) -
 def test_usage_is_told_after_each_day(world: World, time: Time) -> None:
     one = teller(world, 'day')
     all_of_it(one)
-    world.create('a', end='2026-12-09 12:00')
+    world.create('a', end='2082-12-09 12:00')
     time.forward(hours=11)
     assert all_of_it(one) == 3600 + usage.GRACE.total_seconds()
     assert told(world) == []
@@ -209,7 +209,7 @@ def test_usage_is_told_after_each_day(world: World, time: Time) -> None:
 
 
 def test_the_length_is_changed(world: World, time: Time, one: UsageReporter) -> None:
-    world.create('a', end='2026-12-09 12:00')
+    world.create('a', end='2082-12-09 12:00')
     time.forward(hours=2, minutes=30)
     all_of_it(one)
     time.forward(hours=48)
@@ -230,7 +230,7 @@ def test_many_leases_are_told_in_batches(
     monkeypatch.setattr(engine, '_LEASES_PER_TRANSACTION', 4)
     for number in range(12):
         things = [f'{number}-{each}' for each in range(3)]
-        world.create(*things, name=f'lease{number}', end='2026-12-01 18:00')
+        world.create(*things, name=f'lease{number}', end='2082-12-01 18:00')
     time.forward(hours=1, minutes=5)
     all_of_it(one)
     payloads = told(world)
@@ -243,7 +243,7 @@ def test_usage_of_many_leases_is_left_to_any_manager(
     world: World, time: Time, one: UsageReporter
 ) -> None:
     for number in range(3):
-        world.create(f'a{number}', end='2026-12-01 18:00')
+        world.create(f'a{number}', end='2082-12-01 18:00')
     time.forward(hours=1, minutes=5)
     # This one would keep it all in its memory.
     world.database.info[outbox.SENDER] = Publisher(
@@ -258,7 +258,7 @@ def test_usage_of_many_leases_costs_the_same_statements(world: World, time: Time
     time.forward(minutes=5)
     all_of_it(one)
     for number in range(30):
-        world.create(f'a{number}', end='2026-12-01 18:00')
+        world.create(f'a{number}', end='2082-12-01 18:00')
     time.forward(hours=1, minutes=5)
     # The last period; its row, the old ones; the reservations, and that there are no more; the
     # outbox.
@@ -272,7 +272,7 @@ def test_it_is_told_with_its_row_or_not_at_all(
     one = teller(world)
     time.forward(minutes=5)
     all_of_it(one)
-    world.create('a', end='2026-12-01 18:00')
+    world.create('a', end='2082-12-01 18:00')
     time.forward(hours=1)
 
     def broken(*_: Any, **__: Any) -> None:

@@ -2,6 +2,7 @@
 """The world of the contract's state machine: managers that can be killed."""
 
 import datetime
+import functools
 import itertools
 import random
 import tempfile
@@ -59,6 +60,15 @@ THINGS = [f'thing{n}' for n in range(5)]
 _BY_ANY_MANAGER = (model.RETRY, model.MAKE_ROOM, model.RELEASE_TRUST)
 #: Points at which a manager still needs its claim.
 HOLDING = ('event.claimed', 'remote.before', 'remote.after', 'finish.before')
+
+
+@functools.cache
+def _whole_tables() -> list[tuple[str, sa.Select[Any]]]:
+    # Built once: they are executed after each step.
+    return [
+        (table.name, sa.select(table).order_by(*table.primary_key.columns))
+        for table in tables.load_metadata().sorted_tables
+    ]
 
 
 class Killed(BaseException):
@@ -257,10 +267,8 @@ class ContractWorld(World):
 
     def _rows(self) -> Iterator[tuple[str, list[Row]]]:
         with self.database.engine.connect() as connection:
-            for table in tables.load_metadata().sorted_tables:
-                order = list(table.primary_key.columns)
-                found = connection.execute(sa.select(table).order_by(*order)).mappings()
-                yield table.name, [dict(row) for row in found]
+            for name, statement in _whole_tables():
+                yield name, [dict(row) for row in connection.execute(statement).mappings()]
 
     def _look(self, lease_id: str, reservation_id: str) -> tuple[Row, Row]:
         return self._row(tables.LEASES, lease_id), self._row(tables.RESERVATIONS, reservation_id)

@@ -378,7 +378,7 @@ def test_the_machine_has_servers_give_way_and_run_again() -> None:
 
 TestContract = Contract.TestCase
 TestContract.settings = settings(
-    max_examples=int(EXAMPLES or 150),
+    max_examples=int(EXAMPLES or 100),
     stateful_step_count=30,
     derandomize=EXAMPLES is None,
     database=None,

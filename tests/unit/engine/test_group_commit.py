@@ -24,7 +24,7 @@ from climate_core.lease.transitions import Change
 from tests.support.world import World, executed
 
 NEVER = '2099-01-01 00:00'
-THEN = datetime.datetime(2026, 11, 1, 12)
+THEN = datetime.datetime(2026, 10, 1, 12)
 Function = Callable[[orm.Session, Lease | None], Any]
 
 

@@ -15,7 +15,7 @@ def _types(world: World, lease_id: str) -> dict[str, str]:
 
 
 def test_lease_starts_and_ends_at_its_dates(world: World) -> None:
-    lease_id = world.create('a', 'b', start='2026-12-01 13:00')
+    lease_id = world.create('a', 'b', start='2082-12-01 13:00')
     lease = world.settle(lease_id, hours=1)
     assert lease.status == 'ACTIVE'
     assert statuses(lease.reservations) == ['active', 'active']
@@ -139,7 +139,7 @@ def test_a_bug_does_not_keep_capacity_or_rights(world: World, time: Time) -> Non
 
 
 def test_a_lease_that_was_never_started_is_freed(world: World) -> None:
-    lease_id = world.create('a', start='2026-12-01 13:00')
+    lease_id = world.create('a', start='2082-12-01 13:00')
     assert world.settle(lease_id, hours=5).status == 'TERMINATED'
     reason = world.lease(lease_id).status_reason
     assert reason.endswith('not become active before the end of the lease.')
@@ -156,7 +156,7 @@ def check_not_started(world: World) -> None:
 
 
 def test_a_start_that_comes_after_the_end_is_told(world: World, time: Time) -> None:
-    world.create('a', start='2026-12-01 13:00')
+    world.create('a', start='2082-12-01 13:00')
     time.forward(hours=5)
     for due in sorted(world.due(), key=lambda d: d.event_type != 'end_lease'):
         world.executor.run(due)
@@ -165,8 +165,8 @@ def test_a_start_that_comes_after_the_end_is_told(world: World, time: Time) -> N
 
 
 def test_order_at_equal_times(world: World, time: Time) -> None:
-    world.create('b', start='2026-12-01 13:00', before_end_date='2026-12-01 13:30')
-    world.create('a', end='2026-12-01 13:00', before_end_date='2026-12-01 13:00')
+    world.create('b', start='2082-12-01 13:00', before_end_date='2082-12-01 13:30')
+    world.create('a', end='2082-12-01 13:00', before_end_date='2082-12-01 13:00')
     world.run_until_idle()
     time.forward(hours=1)
     due = [d.event_type for d in world.due()]

@@ -7,12 +7,12 @@ from climate_core import exceptions
 from climate_core.db import listing
 from tests.support.world import TYPE, Time, World, at, statuses
 
-ONE = '2026-12-01 13:00'
+ONE = '2082-12-01 13:00'
 AWAY = exceptions.Transient('Nova is away')
 
 
 def _manual(world: World, *things: str) -> str:
-    lease_id = world.create(*things, start=ONE, end='2026-12-01 15:00', start_policy='manual')
+    lease_id = world.create(*things, start=ONE, end='2082-12-01 15:00', start_policy='manual')
     world.run_until_idle(hours=1)
     return lease_id
 
@@ -52,7 +52,7 @@ def test_what_joins_a_waiting_lease_is_woken_with_it(world: World) -> None:
 
 @pytest.mark.parametrize('moment', ['waiting', 'running'])
 def test_ending_early_frees_all(world: World, time: Time, moment: str) -> None:
-    lease_id = world.create('a', 'b', events=[{'event_type': 'note', 'time': '2026-12-01 13:50'}])
+    lease_id = world.create('a', 'b', events=[{'event_type': 'note', 'time': '2082-12-01 13:50'}])
     if moment == 'running':
         world.run_until_idle()
     time.forward(minutes=10)
@@ -85,7 +85,7 @@ def test_cancelled_lease_ends_without_a_start(world: World) -> None:
         'TERMINATED',
         'Cancelled by its user before its start.',
     )
-    assert (lease.start_date, lease.end_date) == (at(ONE), at('2026-12-01 14:00'))
+    assert (lease.start_date, lease.end_date) == (at(ONE), at('2082-12-01 14:00'))
     assert world.things.journal == [('end', 'a')]
     assert world.told() == ['lease.create', 'lease.update', 'lease.event.end_lease']
 
@@ -108,7 +108,7 @@ def test_end_that_fails_again_for_the_same_reason_is_not_told_again(world: World
 
 def test_ending_while_the_start_is_at_work(world: World) -> None:
     world.things.answers['wake', 'a'] = [lambda: world.end(lease_id)]
-    lease_id = world.create('a', 'b', start='2026-12-01 11:59')
+    lease_id = world.create('a', 'b', start='2082-12-01 11:59')
     lease = world.settle(lease_id)
     assert (lease.status, set(statuses(lease.reservations))) == ('TERMINATED', {'deleted'})
     assert world.things.state == {'a': 'gone', 'b': 'gone'}

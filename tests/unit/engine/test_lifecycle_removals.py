@@ -7,7 +7,7 @@ from climate_core import exceptions
 from climate_core.lease import views
 from tests.support.world import Time, World, statuses
 
-ONE = '2026-12-01 13:00'
+ONE = '2082-12-01 13:00'
 AWAY = exceptions.Transient('Nova is away')
 
 
@@ -84,7 +84,7 @@ def test_the_end_comes_while_something_is_taken_out(
             world.new_executor().run(due)
 
     world.things.answers['end', 'a'] = [over] if at_work else [AWAY] * 2
-    lease_id = world.create('a', 'b', start='2026-12-01 11:58')
+    lease_id = world.create('a', 'b', start='2082-12-01 11:58')
     world.run_until_idle()
     world.remove(lease_id, 'a')
     world.run_until_idle()

@@ -69,9 +69,9 @@ def test_none_is_due_though_many_were_expected(any_world: World) -> None:
 
 def test_what_frees_something_goes_before_what_takes_it(world: World, time: Time) -> None:
     for number in range(9):
-        world.create(f'a{number}', end='2026-12-01 13:00', before_end_notification=0)
+        world.create(f'a{number}', end='2082-12-01 13:00', before_end_notification=0)
     world.run_until_idle()
-    world.create('b', start='2026-12-01 13:00', context=user('project2'))
+    world.create('b', start='2082-12-01 13:00', context=user('project2'))
     time.forward(hours=1)
     found = taken(world, 9)
     assert len(found) == 9
@@ -80,8 +80,8 @@ def test_what_frees_something_goes_before_what_takes_it(world: World, time: Time
 
 def test_little_is_taken_in_the_order_of_its_time(world: World, time: Time) -> None:
     for number in range(3):
-        world.create(f'a{number}', start='2026-12-01 12:10')
-    world.create('b', start='2026-12-01 12:11', context=user('project2'))
+        world.create(f'a{number}', start='2082-12-01 12:10')
+    world.create('b', start='2082-12-01 12:11', context=user('project2'))
     time.forward(minutes=20)
     starts = [project for project, kind in taken(world, 20) if kind == 'start_lease']
     assert starts == ['project1'] * 3 + ['project2']

@@ -273,7 +273,7 @@ def test_one_that_others_than_its_parent_keep_waiting(selective: RankedWorld) ->
 def test_a_parent_that_is_given_up_keeps_its_own_asleep(selective: RankedWorld) -> None:
     """Only its own have lost what they may use."""
     selective.parents.answers['wake', 'parent1'] = [exceptions.Permanent('It never will.')]
-    lease_id = selective.create('parent1', 'server1', 'server2', end='2026-12-01 12:00:01')
+    lease_id = selective.create('parent1', 'server1', 'server2', end='2082-12-01 12:00:01')
     selective.run_until_idle()
     assert statuses(selective.lease(lease_id).reservations) == ['error', 'error', 'active']
     assert selective.things.journal == [('wake', 'server2')]

@@ -23,7 +23,7 @@ def test_host_that_does_not_wake_fails(one):
     one.later(1)
     one.poll(2)
     host = one.read()
-    told = 'Failed: It was switched on at 2026-12-01 12:00 UTC, and its nova-compute is not up.'
+    told = 'Failed: It was switched on at 2082-12-01 12:00 UTC, and its nova-compute is not up.'
     assert (host.failed, host.reason, host.available) == (True, told, False)
     assert (one.failures, [kind for kind, _ in one.told()].count('failed')) == (1, 1)
     # It is waited for all the same.

@@ -20,7 +20,7 @@ ONE = lease(
     before_end_date=NOON + HOUR,
     given=[('note', NOON + MINUTE)],
 )
-ONE_, TWO, FOUR = '2026-12-01 13:00', '2026-12-01 14:00', '2026-12-01 16:00'
+ONE_, TWO, FOUR = '2082-12-01 13:00', '2082-12-01 14:00', '2082-12-01 16:00'
 
 
 def update(one: model.Lease, now: Any = NOW, **values: Any) -> transitions.Change:
@@ -71,7 +71,7 @@ def test_events_move_with_the_dates(values: dict[str, Any], kind: str, time: Any
 
 def test_events_of_the_user_are_replaced() -> None:
     note = event(ONE, 'note')
-    given = [{'event_type': 'note', 'time': '2026-12-01 12:01'}]
+    given = [{'event_type': 'note', 'time': '2082-12-01 12:01'}]
     assert update(ONE, events=given).lease == ONE
     assert update(ONE, events=given * 2).lease.events_of('note')[0] == note
     assert update(ONE, events=[]).lease.events_of('note') == ()
@@ -82,12 +82,12 @@ def test_events_of_the_user_are_replaced() -> None:
     [
         ({}, {'status': 'ACTIVE'}, exceptions.BadRequest, 'status'),
         ({}, {'end_date': FOUR, 'duration': '1h'}, exceptions.BadRequest, 'duration'),
-        ({}, {'end_date': '2026-12-01 10:00'}, exceptions.InvalidDate, 'end_date'),
+        ({}, {'end_date': '2082-12-01 10:00'}, exceptions.InvalidDate, 'end_date'),
         ({}, {'end_date': 'soon'}, exceptions.InvalidDate, 'end_date'),
-        ({}, {'before_end_date': '2026-12-01 14:01'}, exceptions.InvalidDate, 'before_end_date'),
+        ({}, {'before_end_date': '2082-12-01 14:01'}, exceptions.InvalidDate, 'before_end_date'),
         ({}, {'name': ''}, exceptions.BadRequest, 'name'),
-        ({}, {'end_date': '2026-12-01 12:00'}, exceptions.InvalidDate, 'end_date'),
-        ({}, {'start_date': '2026-12-01 10:00'}, exceptions.InvalidDate, 'start_date'),
+        ({}, {'end_date': '2082-12-01 12:00'}, exceptions.InvalidDate, 'end_date'),
+        ({}, {'start_date': '2082-12-01 10:00'}, exceptions.InvalidDate, 'start_date'),
         ({'status': 'ACTIVE'}, {'start_date': ONE_}, exceptions.InvalidState, 'start_date'),
         ({'status': 'ERROR'}, {'start_policy': 'manual'}, exceptions.InvalidState, 'start_policy'),
         ({'status': 'ACTIVE'}, {'before_start': [60]}, exceptions.InvalidState, 'before_start'),
@@ -110,8 +110,8 @@ def test_events_of_the_user_are_replaced() -> None:
                 ('before_end_lease', ONE_, exceptions.BadRequest, 'event_type'),
                 ('end_lease', ONE_, exceptions.BadRequest, 'event_type'),
                 ('x.error', ONE_, exceptions.BadRequest, 'event_type'),
-                ('late', '2026-12-01 10:00', exceptions.InvalidDate, 'time'),
-                ('later', '2026-12-01 20:00', exceptions.InvalidDate, 'time'),
+                ('late', '2082-12-01 10:00', exceptions.InvalidDate, 'time'),
+                ('later', '2082-12-01 20:00', exceptions.InvalidDate, 'time'),
                 ('never', 'soon', exceptions.InvalidDate, 'time'),
             )
         ),
@@ -373,7 +373,7 @@ def test_reservation_that_cannot_be_removed_is_refused(
 def test_lease_that_is_to_give_way_keeps_what_it_gives_up() -> None:
     one = lease(reservation('a', 'active'), status='ACTIVE', preemptible=True)
     one = one.with_events(model.new_event('lease', model.PREEMPT, NOON + HOUR, NOON))
-    with pytest.raises(exceptions.InvalidState, match='is preempted on 2026-12-01 13:00'):
+    with pytest.raises(exceptions.InvalidState, match='is preempted on 2082-12-01 13:00'):
         resources.remove_reservation(one, 'a', NOON)
 
 

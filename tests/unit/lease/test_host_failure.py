@@ -9,16 +9,16 @@ from climate_hosts import hosts
 from tests.support.leases import NOON
 
 FORCED = 'The nova-compute on cn1 is forced down.'
-SILENT = 'The nova-compute on cn1 is down since 2026-12-01 11:55 UTC.'
+SILENT = 'The nova-compute on cn1 is down since 2082-12-01 11:55 UTC.'
 GONE = 'Nova has no nova-compute on cn1 any more.'
 
 
 @pytest.mark.parametrize(
     ('service', 'failed', 'up'),
     [
-        ({'state': 'up', 'updated_at': '2026-12-01T11:00:00.000000'}, None, True),
-        ({'state': 'down', 'updated_at': '2026-12-01T11:55:00.000000'}, SILENT, False),
-        ({'state': 'down', 'updated_at': '2026-12-01T11:55:00.000001'}, None, False),
+        ({'state': 'up', 'updated_at': '2082-12-01T11:00:00.000000'}, None, True),
+        ({'state': 'down', 'updated_at': '2082-12-01T11:55:00.000000'}, SILENT, False),
+        ({'state': 'down', 'updated_at': '2082-12-01T11:55:00.000001'}, None, False),
         ({'state': 'down', 'updated_at': None}, None, False),
         ({'state': 'down', 'forced_down': True, 'updated_at': None}, FORCED, False),
         ({'state': 'up', 'forced_down': True}, FORCED, False),

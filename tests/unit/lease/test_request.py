@@ -11,7 +11,7 @@ from climate_core.lease.request import ErrorCollector
 from tests.support.leases import HOUR, MINUTE, NOON
 
 RULES = request.RequestRules(max_retries=5, best_effort_timeout=600)
-END = {'end_date': '2026-12-01 14:00'}
+END = {'end_date': '2082-12-01 14:00'}
 
 
 def read(values, errors=None, **more):
@@ -25,7 +25,7 @@ def read(values, errors=None, **more):
         (END, {'start': NOON, 'end': NOON + 2 * HOUR, 'start_is_relative': True}),
         (END, {'before_end': NOON + HOUR, 'lasts': None, 'kind': None, 'identified': False}),
         (
-            {'duration': '3h', 'start_date': '2026-12-01 13:00'},
+            {'duration': '3h', 'start_date': '2082-12-01 13:00'},
             {'end': NOON + 4 * HOUR, 'lasts': 3 * HOUR, 'start_is_relative': False},
         ),
         ({'end_date': '+1h'}, {'end': NOON + HOUR, 'end_is_relative': True, 'before_end': NOON}),
@@ -37,7 +37,7 @@ def read(values, errors=None, **more):
             {'events': (('note', NOON + HOUR),)},
         ),
         (
-            {**END, 'before_end_notification': '2026-12-01 13:30'},
+            {**END, 'before_end_notification': '2082-12-01 13:30'},
             {'before_end': NOON + HOUR * 1.5},
         ),
     ],
@@ -53,9 +53,9 @@ def test_read_request_returns_fields(values, fields) -> None:
         ({}, 'end_date', 'Exactly one of'),
         ({**END, 'duration': '1h'}, 'duration', 'Exactly one of'),
         ({'end_date': 'later'}, 'end_date', "'later' is not a date"),
-        ({'end_date': '2026-12-01 12:00'}, 'end_date', 'must be after the start'),
-        ({'end_date': '2026-12-01 11:59', 'start_date': '-'}, 'start_date', "'-' is not a date"),
-        ({**END, 'start_date': '2026-12-01 11:54'}, 'start_date', 'past'),
+        ({'end_date': '2082-12-01 12:00'}, 'end_date', 'must be after the start'),
+        ({'end_date': '2082-12-01 11:59', 'start_date': '-'}, 'start_date', "'-' is not a date"),
+        ({**END, 'start_date': '2082-12-01 11:54'}, 'start_date', 'past'),
         ({**END, 'name': ' '}, 'name', 'must be a text'),
         ({**END, 'start_policy': 'never'}, 'start_policy', 'auto or manual'),
         ({**END, 'kind': 'soon'}, 'kind', 'must be one of'),
@@ -71,7 +71,7 @@ def test_read_request_returns_fields(values, fields) -> None:
             'best_effort_timeout',
             'at most 600',
         ),
-        ({**END, 'before_end_date': '2026-12-01 15:00'}, 'before_end_date', 'between the start'),
+        ({**END, 'before_end_date': '2082-12-01 15:00'}, 'before_end_date', 'between the start'),
         ({**END, 'before_start': [0]}, 'before_start', 'integers'),
         (
             {**END, 'events': [{'event_type': 'note', 'time': '+3h'}]},
@@ -83,7 +83,7 @@ def test_read_request_returns_fields(values, fields) -> None:
                 **END,
                 'events': [
                     {'event_type': 'note', 'time': '+1h'},
-                    {'event_type': 'late', 'time': '2026-12-01 11:00'},
+                    {'event_type': 'late', 'time': '2082-12-01 11:00'},
                 ],
             },
             'events[1].time',
@@ -110,8 +110,8 @@ def test_collector_gets_all_mistakes_at_once() -> None:
 
 
 def test_request_for_a_lease_that_is_there_may_be_past_and_over_limits() -> None:
-    values = {'kind': 'retry', 'max_retries': 6, 'start_date': '2026-12-01 10:00'}
-    asked = read({**values, 'end_date': '2026-12-01 11:00'}, new=False)
+    values = {'kind': 'retry', 'max_retries': 6, 'start_date': '2082-12-01 10:00'}
+    asked = read({**values, 'end_date': '2082-12-01 11:00'}, new=False)
     assert (asked.end, asked.max_retries) == (NOON - HOUR, 6)
 
 

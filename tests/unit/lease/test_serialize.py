@@ -11,7 +11,7 @@ from tests.support.leases import NOON, event, lease, reservation
 
 def test_lease_shows_no_trust() -> None:
     shown = views.notified_fields(lease(webhook={'secret': 'sixteen'}))
-    assert (shown['start_date'], shown['status']) == ('2026-12-01T12:00:00.000000', 'PENDING')
+    assert (shown['start_date'], shown['status']) == ('2082-12-01T12:00:00.000000', 'PENDING')
     assert not {'trust', 'sixteen'} & {str(value) for value in shown.values()}
 
 

@@ -59,8 +59,8 @@ def change(world: World, plugin: type[LanePlugin]) -> Change:
 
     def lease(name: str, start: str, end: str) -> str:
         wanted = {'resource_type': plugin.resource_type, **one, 'names': name}
-        body = {'name': str(uuid.uuid4()), 'start_date': f'2026-12-01 {start}'}
-        body |= {'end_date': f'2026-12-01 {end}', 'reservations': [wanted]}
+        body = {'name': str(uuid.uuid4()), 'start_date': f'2082-12-01 {start}'}
+        body |= {'end_date': f'2082-12-01 {end}', 'reservations': [wanted]}
         return get_id(world.operations.creator.create_lease(user(), body))
 
     def change(start: str, others: Others, values: dict[str, Any]) -> list[str]:
@@ -71,7 +71,7 @@ def change(world: World, plugin: type[LanePlugin]) -> Change:
         before = world.lease(lease_id)
         assert before.status == ('ACTIVE' if start == '12:00' else 'PENDING')
         (reservation,) = before.reservations
-        dated = {name: f'2026-12-01 {values[name]}' for name in values if name.endswith('_date')}
+        dated = {name: f'2082-12-01 {values[name]}' for name in values if name.endswith('_date')}
         wanted = {name: each for name, each in values.items() if not name.endswith('_date')}
         if wanted.pop('two', False):
             wanted |= two
@@ -178,7 +178,7 @@ def test_change_is_refused_with_the_reason_and_the_earliest_time(
     with pytest.raises(exceptions.NotEnough) as refused:
         change(start, others, values)
     error = refused.value
-    begin, end = (f'2026-12-01 {each} UTC' for each in period.split())
+    begin, end = (f'2082-12-01 {each} UTC' for each in period.split())
     of = {HostPlugin: 'free', SizesPlugin: 'of this shape'}[plugin]
     is_longer = [*values] == ['end_date']
     told = f'cannot be extended until {end}: ' if is_longer else f' {of} from {begin} to {end}'
@@ -187,18 +187,18 @@ def test_change_is_refused_with_the_reason_and_the_earliest_time(
     amount = f'reservations[0].{plugin.amount_field}'
     assert error.field == (moved[0] if moved == [*values] else amount)
     # That is when what others have begins.
-    longer = ' This lease could be extended until 2026-12-01 16:00 UTC.' in error.message
+    longer = ' This lease could be extended until 2082-12-01 16:00 UTC.' in error.message
     assert longer is is_longer
     never = 'insufficient at all times until the lease ends' in error.message
     assert never is (later is None and not is_longer)
     if later is None:
         assert error.available_from is None
     else:
-        told = ('apacity is sufficient', f'from 2026-12-01 {later} UTC on.')
+        told = ('apacity is sufficient', f'from 2082-12-01 {later} UTC on.')
         if is_longer:
-            told = (f'With its new length it could start at 2026-12-01 {later} UTC.',)
+            told = (f'With its new length it could start at 2082-12-01 {later} UTC.',)
         assert all(each in error.message for each in told)
-        assert error.available_from == dates.serialize(at(f'2026-12-01 {later}'))
+        assert error.available_from == dates.serialize(at(f'2082-12-01 {later}'))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.support.created import get_id
 from tests.support.world import Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
-LATER = '2026-12-01 13:00'
+LATER = '2082-12-01 13:00'
 SECRET = 'correct horse battery'
 HOOK = {'url': 'https://example.org/hook', 'secret': SECRET}
 
@@ -24,7 +24,7 @@ def _all(world: World) -> list[Any]:
 
 
 def test_create_keeps_the_seconds_of_dates(world: World) -> None:
-    lease = world.lease(world.create('a', start='2026-12-01 13:00:07', end='2026-12-01 14:00:09'))
+    lease = world.lease(world.create('a', start='2082-12-01 13:00:07', end='2082-12-01 14:00:09'))
     assert (lease.start_date.second, lease.end_date.second) == (7, 9)
 
 

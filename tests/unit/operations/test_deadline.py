@@ -69,7 +69,7 @@ NAMES = [f't{number}' for number in range(10)]
 def test_request_stops_between_its_items(world: World, clock: Clock, dry_run: bool) -> None:
     things = world.things
     things.reserve = clock.slow(things.reserve)  # type: ignore[method-assign]
-    body = {'name': 'x', 'start_date': 'now', 'end_date': '2026-12-01 14:00'}
+    body = {'name': 'x', 'start_date': 'now', 'end_date': '2082-12-01 14:00'}
     body['reservations'] = [world.wanted(each) for each in NAMES]  # type: ignore[assignment]
     operations = world.operations
     ask = operations.check_lease if dry_run else operations.creator.create_lease
@@ -107,7 +107,7 @@ def test_request_that_has_created_something_is_completed(world: World, clock: Cl
     world.plugins[crafts.resource_type] = crafts
     crafts.make = clock.slow(crafts.make)  # type: ignore[method-assign]
     with concurrency.deadline(clock.now + 1):
-        lease_id = world.create(*NAMES[:3], start='2026-12-01 13:00')
+        lease_id = world.create(*NAMES[:3], start='2082-12-01 13:00')
     assert len(world.lease(lease_id).live) == 3
 
 
@@ -122,7 +122,7 @@ def test_request_stops_before_it_creates_anything(
         concurrency.deadline(clock.now + 1),
         pytest.raises(exceptions.ServiceUnavailable, match=STOPPED),
     ):
-        world.create(*NAMES[:3], start='2026-12-01 13:00')
+        world.create(*NAMES[:3], start='2082-12-01 13:00')
     assert (crafts.made, world.trusts.made) == ([], 0)
 
 

@@ -12,11 +12,11 @@ from climate_core.plugins.base import ResourcePlugin
 from tests.support.world import Things, Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
-LATER = '2026-12-01 13:00'
+LATER = '2082-12-01 13:00'
 
 
 def _dry(world: World, *things: str, project: str = 'project1', **values: Any) -> dict[str, Any]:
-    body = {'name': 'lease1', 'start_date': 'now', 'end_date': '2026-12-01 14:00', **values}
+    body = {'name': 'lease1', 'start_date': 'now', 'end_date': '2082-12-01 14:00', **values}
     body['reservations'] = [world.wanted(t) for t in things]
     return world.operations.check_lease(user(project), body)
 
@@ -39,8 +39,8 @@ def test_dry_run_of_a_free_lease_is_granted(world: World) -> None:
         'waits': False,
         'refusals': [],
         'available_from': None,
-        'start_date': '2026-12-01T12:00:00.000000',
-        'end_date': '2026-12-01T13:30:00.000000',
+        'start_date': '2082-12-01T12:00:00.000000',
+        'end_date': '2082-12-01T13:30:00.000000',
     }
 
 
@@ -60,7 +60,7 @@ def test_everything_that_is_wrong_is_said(world: World) -> None:
         world,
         *('unknown', 'held', 'x', 'x'),
         name='',
-        start_date='2026-12-01 11:00',
+        start_date='2082-12-01 11:00',
         events=[{'event_type': 'end_lease', 'time': LATER}],
         before_start=[0],
         webhook={'url': 'http://127.0.0.1', 'secret': 'x' * 16},
@@ -99,14 +99,14 @@ def reusable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures('reusable')
 def test_when_it_would_be_granted(world: World, time: Time) -> None:
-    world.create('a', name='first', end='2026-12-01 13:00')
-    world.create('b', name='second', end='2026-12-01 15:00')
+    world.create('a', name='first', end='2082-12-01 13:00')
+    world.create('b', name='second', end='2082-12-01 15:00')
     # With an end date it is the start for the same duration, as in the refusals.
-    answer = _dry(world, 'a', end_date='2026-12-01 12:30')
-    assert answer['available_from'] == '2026-12-01T13:00:00.000000'
+    answer = _dry(world, 'a', end_date='2082-12-01 12:30')
+    assert answer['available_from'] == '2082-12-01T13:00:00.000000'
     later = {'end_date': None, 'duration': '1h'}
-    assert _dry(world, 'a', **later)['available_from'] == '2026-12-01T13:00:00.000000'
-    assert _dry(world, 'a', 'b', 'c', **later)['available_from'] == '2026-12-01T15:00:00.000000'
+    assert _dry(world, 'a', **later)['available_from'] == '2082-12-01T13:00:00.000000'
+    assert _dry(world, 'a', 'b', 'c', **later)['available_from'] == '2082-12-01T15:00:00.000000'
     time.forward(hours=1)
     world.run_until_idle()
     assert _dry(world, 'a', **later)['granted']
@@ -123,7 +123,7 @@ def test_when_it_would_be_granted(world: World, time: Time) -> None:
     ],
 )
 def test_when_waiting_does_not_help(world: World, values: dict[str, Any]) -> None:
-    world.create('a', name='first', end='2026-12-01 13:00')
+    world.create('a', name='first', end='2082-12-01 13:00')
     answer = _dry(world, 'a', **values)
     assert (answer['granted'], answer['available_from']) == (False, None)
 

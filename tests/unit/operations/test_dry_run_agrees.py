@@ -13,11 +13,11 @@ from tests.support.world import TYPE, Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
 
-_GOOD = {'end_date': '2026-12-01 15:00'}
+_GOOD = {'end_date': '2082-12-01 15:00'}
 _TIMES = [
-    *(_GOOD, _GOOD, _GOOD, {'duration': '2h'}, {'start_date': '2026-12-01 13:00', **_GOOD}),
-    *({}, {'duration': 60, **_GOOD}, {'start_date': '2026-12-01 10:00', **_GOOD}),
-    *({'duration': '0'}, {'end_date': '2026-12-01 11:00'}, {'start_date': 'x', **_GOOD}),
+    *(_GOOD, _GOOD, _GOOD, {'duration': '2h'}, {'start_date': '2082-12-01 13:00', **_GOOD}),
+    *({}, {'duration': 60, **_GOOD}, {'start_date': '2082-12-01 10:00', **_GOOD}),
+    *({'duration': '0'}, {'end_date': '2082-12-01 11:00'}, {'start_date': 'x', **_GOOD}),
 ]
 _OPTIONS = [{}, {}, {}, {}, {'start_policy': 'manual'}, {'before_start': [0]}, {'name': ''}]
 _NAMES = [{'name': 'n'}, {'name': 'n'}, {'name': 'n', 'id': ID}, {'name': 'other'}]

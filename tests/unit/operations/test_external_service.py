@@ -53,7 +53,7 @@ def test_it_is_asked_about_changes_of_the_time_and_of_the_resources(world: World
     assert not external.updates
     world.update(lease_id, end_date=LATER)
     (before, after) = external.updates.pop()
-    assert (before.end_date, after.end_date) == (at('2026-12-01 14:00'), at(LATER))
+    assert (before.end_date, after.end_date) == (at('2082-12-01 14:00'), at(LATER))
     world.join(lease_id, 'b')
     (before, after) = external.updates.pop()
     assert [len(each.reservations) for each in (before, after)] == [1, 2]
@@ -67,7 +67,7 @@ def test_a_change_that_it_does_not_permit_changes_nothing(world: World) -> None:
     with pytest.raises(exceptions.LeaseNotPermitted):
         world.join(lease_id, 'b')
     lease = world.lease(lease_id)
-    assert (lease.end_date, len(lease.reservations)) == (at('2026-12-01 14:00'), 1)
+    assert (lease.end_date, len(lease.reservations)) == (at('2082-12-01 14:00'), 1)
 
 
 def test_a_lease_that_is_changed_while_it_is_asked_about(world: World) -> None:
@@ -81,7 +81,7 @@ def test_a_lease_that_is_changed_while_it_is_asked_about(world: World) -> None:
     world.operations.quota.external = Slow()
     with pytest.raises(exceptions.GenerationConflict):
         world.update(lease_id, end_date=LATER)
-    assert world.lease(lease_id).end_date == at('2026-12-01 14:00')
+    assert world.lease(lease_id).end_date == at('2082-12-01 14:00')
 
 
 def tells(world: World, told: Callable[[model.Lease], None]) -> None:
@@ -159,7 +159,7 @@ def test_a_move_does_not_make_the_end_due(world: World) -> None:
     tells(world, told.append)
     lease_id = world.create('a')
     world.update(lease_id, end_date=LATER)
-    world.update(lease_id, end_date='2026-12-01 13:00')
+    world.update(lease_id, end_date='2082-12-01 13:00')
     world.run_until_idle()
     event = world.lease(lease_id).event(model.EXTERNAL_END)
     assert event is not None

@@ -15,7 +15,7 @@ from climate_core.operations.draft import Draft, Item
 from tests.support import leases
 from tests.unit.lease import samples
 
-NOON = datetime.datetime(2026, 12, 1, 12, tzinfo=datetime.UTC)
+NOON = datetime.datetime(2082, 12, 1, 12, tzinfo=datetime.UTC)
 MINUTE = datetime.timedelta(minutes=1)
 KEY = {'idempotency_key': 'k', 'name': 'lease1', 'webhook': {'url': 'u', 'secret': 's'}}
 
@@ -27,10 +27,10 @@ def read(now, **values):
 @pytest.mark.parametrize(
     'values',
     [
-        {'end_date': '2026-12-02 12:00'},
+        {'end_date': '2082-12-02 12:00'},
         {'start_date': ' Now ', 'end_date': '+1d'},
         {'start_date': '+2h', 'duration': '1d'},
-        {'start_date': '2026-12-01 13:00', 'end_date': '+PT3H'},
+        {'start_date': '2082-12-01 13:00', 'end_date': '+PT3H'},
     ],
 )
 @pytest.mark.parametrize('later', [-MINUTE, datetime.timedelta(0), MINUTE, 60 * MINUTE])
@@ -45,7 +45,7 @@ def test_repeated_request_is_the_same_lease_though_now_is_another_time(values, l
 @pytest.mark.parametrize(
     'values',
     [
-        {'start_date': '2026-12-01 13:00', 'end_date': '2026-12-02 12:00'},
+        {'start_date': '2082-12-01 13:00', 'end_date': '2082-12-02 12:00'},
         {'start_date': '+30m', 'duration': '1d'},
         {'start_date': '+2h', 'duration': '2d'},
         {'start_date': '+2h', 'end_date': '+1d'},

@@ -16,7 +16,7 @@ from tests.support.world import World, user
 
 ALL = [thing('instance'), thing('volume'), some_hosts(), a_network(), some_addresses()]
 ORDER = ['virtual:floatingip', 'network', 'physical:host', 'virtual:volume', 'virtual:instance']
-NOW, LATER, END = 'now', '2026-12-01 13:00', '2026-12-01 14:00'
+NOW, LATER, END = 'now', '2082-12-01 13:00', '2082-12-01 14:00'
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from tests.support.world import World, user
 
 FIRST, SECOND, THIRD, ELSEWHERE, UNKNOWN = (f'203.0.113.{number}' for number in range(9, 14))
 OTHER_NETWORK = str(uuid.uuid4())
-NOW, ONE, TWO, THREE = 'now', *(f'2026-12-01 {hour}:00' for hour in (13, 14, 15))
-LATER = 'Capacity is sufficient for the same duration from 2026-12-01 15:00 UTC on.'
+NOW, ONE, TWO, THREE = 'now', *(f'2082-12-01 {hour}:00' for hour in (13, 14, 15))
+LATER = 'Capacity is sufficient for the same duration from 2082-12-01 15:00 UTC on.'
 PLACE = 'reservations[0].'
 
 
@@ -74,7 +74,7 @@ def test_refusal_names_what_others_are_promised_and_nothing_of_them(
 ) -> None:
     others = [mixed.lease(TWO, THREE, [each]) for each in taken]
     error = refused(mixed, asked)
-    times = 'between 2026-12-01 13:00 UTC and 2026-12-01 15:00 UTC'
+    times = 'between 2082-12-01 13:00 UTC and 2082-12-01 15:00 UTC'
     assert error.message == f'{told} {times}. {LATER}'
     assert isinstance(error, exceptions.NotEnough)
     assert error.field == PLACE + field
@@ -185,4 +185,4 @@ def test_change_to_addresses_that_are_taken_names_them(mixed: Mixed, start: str)
         mixed.change(lease, reservations=[values])
     assert caught.value.message.startswith(f'{SECOND} is allocated to another reservation between')
     assert caught.value.field == f'{PLACE}required_floatingips'
-    assert caught.value.available_from == '2026-12-01T14:00:00.000000'
+    assert caught.value.available_from == '2082-12-01T14:00:00.000000'

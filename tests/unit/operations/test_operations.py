@@ -13,7 +13,7 @@ from climate_core.lease import model
 from tests.support.world import TYPE, Time, World, at, statuses, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
-LATER = '2026-12-01 13:00'
+LATER = '2082-12-01 13:00'
 
 
 def _times(lease: model.Lease) -> dict[str, datetime.datetime]:
@@ -21,13 +21,13 @@ def _times(lease: model.Lease) -> dict[str, datetime.datetime]:
 
 
 def test_a_lease_has_its_events(world: World) -> None:
-    lease = world.lease(world.create('a', start=LATER, end='2026-12-01 16:00'))
+    lease = world.lease(world.create('a', start=LATER, end='2082-12-01 16:00'))
     assert _times(lease) == {
         'start_lease': at(LATER),
-        'before_end_lease': at('2026-12-01 15:00'),
-        'end_lease': at('2026-12-01 16:00'),
+        'before_end_lease': at('2082-12-01 15:00'),
+        'end_lease': at('2082-12-01 16:00'),
     }
-    assert lease.before_end_date == at('2026-12-01 15:00')
+    assert lease.before_end_date == at('2082-12-01 15:00')
     assert (lease.status, lease.project_id, lease.user_id) == ('PENDING', 'project1', 'user1')
     assert lease.reservations[0].params == {'colour': 'grey'}
 
@@ -54,7 +54,7 @@ def test_before_end_can_be_off_or_chosen(world: World) -> None:
     ],
 )
 def test_refused_create_leaves_nothing(world: World, values: dict[str, Any], field: str) -> None:
-    body = {'name': 'lease1', 'end_date': '2026-12-01 14:00'} | values
+    body = {'name': 'lease1', 'end_date': '2082-12-01 14:00'} | values
     with pytest.raises(exceptions.BadRequest) as caught:
         world.operations.creator.create_lease(user(), body)
     assert caught.value.field == field
@@ -63,7 +63,7 @@ def test_refused_create_leaves_nothing(world: World, values: dict[str, Any], fie
 
 
 def test_a_start_a_little_late_is_taken(world: World) -> None:
-    world.create('a', start='2026-12-01 11:56')
+    world.create('a', start='2082-12-01 11:56')
 
 
 def test_repeating_a_create_gives_the_same_lease(world: World, time: Time) -> None:
@@ -115,7 +115,7 @@ def test_one_resource_for_many_leases_is_reserved_once(any_world: World) -> None
     'other',
     [
         {'name': 'other'},
-        {'end': '2026-12-01 15:00'},
+        {'end': '2082-12-01 15:00'},
         {'start': LATER},
         {'context': user('project2')},
     ],
@@ -135,7 +135,7 @@ def test_a_resource_that_was_freed_can_be_reserved_again(world: World, time: Tim
     world.create('a')
     time.forward(hours=2)
     world.run_until_idle()
-    assert world.create('a', end='2026-12-01 16:00')
+    assert world.create('a', end='2082-12-01 16:00')
 
 
 def test_joining_before_the_start(world: World, time: Time) -> None:
@@ -178,7 +178,7 @@ def test_joining_a_lease_in_which_something_failed(world: World) -> None:
 
 
 def test_lease_with_a_later_start_starts_then(world: World, time: Time) -> None:
-    lease_id = world.create('a', start='2026-12-01 12:30')
+    lease_id = world.create('a', start='2082-12-01 12:30')
     world.update(lease_id, start_date=LATER, name='other')
     time.forward(minutes=30)
     assert world.run() == 0

@@ -15,7 +15,7 @@ from tests.support.world import World, at, user
 
 ADDRESS = '203.0.113.20'
 FIP, HOST, SERVER = 'virtual:floatingip', 'physical:host', 'virtual:instance'
-ONE, TWO, FOUR, FIVE = (f'2026-12-01 {hour}:00' for hour in (13, 14, 16, 17))
+ONE, TWO, FOUR, FIVE = (f'2082-12-01 {hour}:00' for hour in (13, 14, 16, 17))
 
 
 @pytest.fixture
@@ -74,8 +74,8 @@ def test_refusal_says_of_each_part_until_when_it_could_be_extended(
     parts = [thing('instance'), some_hosts(), {**a_network(), 'segment_id': 100}, some_addresses()]
     lease = mixed.lease(start, TWO, parts)
     mixed.world.run_until_idle()
-    mixed.lease('2026-12-01 14:30', FIVE, [some_addresses()])
-    mixed.lease('2026-12-01 15:00', FIVE, [some_hosts()])
+    mixed.lease('2082-12-01 14:30', FIVE, [some_addresses()])
+    mixed.lease('2082-12-01 15:00', FIVE, [some_hosts()])
     ids = {each.resource_type: each.id for each in lease.reservations}
 
     def refused(end: str, partial: bool = False) -> exceptions.NotEnough:
@@ -87,17 +87,17 @@ def test_refusal_says_of_each_part_until_when_it_could_be_extended(
         return f'This lease cannot be extended until {end} UTC: {"; ".join(sorted(parts))}. '
 
     address = (
-        f'floating IP {ADDRESS} (reservation {ids[FIP]}) could be kept until 2026-12-01 14:30 UTC'
+        f'floating IP {ADDRESS} (reservation {ids[FIP]}) could be kept until 2082-12-01 14:30 UTC'
     )
-    hosts = f'hosts (reservation {ids[HOST]}) could be kept until 2026-12-01 15:00 UTC'
-    whole = 'This lease could be extended until 2026-12-01 14:30 UTC.'
+    hosts = f'hosts (reservation {ids[HOST]}) could be kept until 2082-12-01 15:00 UTC'
+    whole = 'This lease could be extended until 2082-12-01 14:30 UTC.'
     partial = (
         'With partial (--partial on the command line) all other reservations are extended until'
     )
-    error = refused('2026-12-01 14:45')
-    assert error.message.startswith(told('2026-12-01 14:45', address) + whole)
+    error = refused('2082-12-01 14:45')
+    assert error.message.startswith(told('2082-12-01 14:45', address) + whole)
     assert error.message.endswith(
-        f'{partial} 2026-12-01 14:45 UTC, and this part ends at {TWO} UTC, as before.'
+        f'{partial} 2082-12-01 14:45 UTC, and this part ends at {TWO} UTC, as before.'
     )
     error = refused(FOUR)
     assert sorted_parts(error.message) == told(FOUR, address, hosts)
@@ -169,9 +169,9 @@ def test_lease_that_ends_earlier_than_its_part_takes_it_along(
     mixed: Mixed, lease: model.Lease, other: model.Lease
 ) -> None:
     mixed.change(lease, end_date=FOUR, partial=True)
-    mixed.change(lease, end_date='2026-12-01 13:30')
+    mixed.change(lease, end_date='2082-12-01 13:30')
     assert early(mixed, lease) == {}
-    assert mixed.lease('2026-12-01 13:30', TWO, [some_addresses()])
+    assert mixed.lease('2082-12-01 13:30', TWO, [some_addresses()])
 
 
 def test_part_that_ends_early_can_be_taken_out_at_once(
@@ -208,7 +208,7 @@ def test_several_parts_are_left_out_as_long_as_one_is_extended(
     [
         {},
         {'name': 'other'},
-        {'end_date': '2026-12-01 13:30'},
+        {'end_date': '2082-12-01 13:30'},
         {'start_date': ONE, 'end_date': FIVE},
     ],
 )
@@ -225,7 +225,7 @@ def extend_again(mixed: Mixed, lease: model.Lease) -> None:
 
 
 def shorten(mixed: Mixed, lease: model.Lease) -> None:
-    mixed.change(lease, end_date='2026-12-01 15:00')
+    mixed.change(lease, end_date='2082-12-01 15:00')
 
 
 def give_the_address_back(mixed: Mixed, lease: model.Lease) -> None:

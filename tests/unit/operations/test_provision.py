@@ -19,7 +19,7 @@ from tests.support.quotas import limit, replace_plugins
 from tests.support.world import TYPE, Things, Time, World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
-LATER = '2026-12-01 13:00'
+LATER = '2082-12-01 13:00'
 
 
 class Crafts(Things, Prepared, LeaseManaged):

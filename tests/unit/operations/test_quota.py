@@ -28,8 +28,8 @@ from tests.support.world import Time, World, at, user
 @pytest.mark.parametrize(
     ('limit', 'start', 'end', 'error'),
     [
-        ('max_lease_seconds', '2026-12-01 12:00', '2026-12-01 13:00', exceptions.LeaseTooLong),
-        ('max_ahead_seconds', '2026-12-01 13:00', '2026-12-24 14:00', exceptions.LeaseTooFarAhead),
+        ('max_lease_seconds', '2082-12-01 12:00', '2082-12-01 13:00', exceptions.LeaseTooLong),
+        ('max_ahead_seconds', '2082-12-01 13:00', '2082-12-24 14:00', exceptions.LeaseTooFarAhead),
     ],
 )
 def test_how_long_and_how_far_ahead_a_lease_may_be(
@@ -73,18 +73,74 @@ def test_exempt_project_may_exceed_the_lengths(world: World) -> None:
     world.conf.set_override('max_lease_seconds', 1, group='limits')
     world.conf.set_override('max_ahead_seconds', 1, group='limits')
     world.conf.set_override('exempt_projects', ['project1'], group='limits')
-    world.create('a', start='2026-12-01 13:00')
+    world.create('a', start='2082-12-01 13:00')
     with pytest.raises(exceptions.LeaseTooLong):
         world.create('b', context=user('project2'))
+
+
+@pytest.mark.parametrize(
+    ('name', 'error'),
+    [
+        ('max_lease_seconds', exceptions.LeaseTooLong),
+        ('max_ahead_seconds', exceptions.LeaseTooFarAhead),
+    ],
+)
+def test_limits_of_times_in_keystone_replace_the_options(
+    world: World, name: str, error: type[Exception]
+) -> None:
+    keystone = limit(world, **{name: 3600})
+    world.conf.set_override(name, 60, group='limits')
+    hour = {'start': '2082-12-01 13:00', 'end': '2082-12-01 14:00'}
+    longer = {'start': '2082-12-01 13:01', 'end': '2082-12-01 15:00'}
+    later = {f'{field}_date': time for field, time in longer.items()}
+    lease_id = world.create('a', **hour)
+    with pytest.raises(error):
+        world.create('b', **longer)
+    with pytest.raises(error):
+        world.update(lease_id, **later)
+    world.conf.set_override('exempt_projects', ['project1'], group='limits')
+    world.create('c', **longer)
+    world.conf.clear_override('exempt_projects', group='limits')
+    # A raised limit applies immediately.
+    keystone.remembered = keystone.most
+    keystone.most = {**keystone.most, name: 7200}
+    world.create('b', **longer)
+    world.update(lease_id, **later)
+    keystone.most = {**keystone.most, name: -1}
+    world.create('d', start='2082-12-10 13:00', end='2082-12-12 14:00')
+
+
+def test_maximum_of_zero_rejects_what_is_later(world: World) -> None:
+    limit(world, max_ahead_seconds=0)
+    world.create('a')
+    with pytest.raises(exceptions.LeaseTooFarAhead):
+        world.create('b', start='2082-12-01 13:00')
+    limit(world, max_lease_seconds=0)
+    with pytest.raises(exceptions.LeaseTooLong):
+        world.create('b')
+
+
+def test_only_a_longer_lease_needs_keystone(world: World) -> None:
+    keystone = limit(world, max_lease_seconds=36_000)
+    lease_id = world.create('a')
+
+    def away(_project: str) -> dict[str, int]:
+        raise exceptions.ServiceUnavailable('Try again.')
+
+    keystone.read_limits = away  # type: ignore[method-assign]
+    with pytest.raises(exceptions.ServiceUnavailable):
+        world.update(lease_id, end_date=LATER)
+    world.update(lease_id, end_date='2082-12-01 13:00')
+    assert world.lease(lease_id).end_date == at('2082-12-01 13:00')
 
 
 def test_a_lease_that_is_too_long_by_now_can_be_shortened_and_renamed(world: World) -> None:
     lease_id = world.create('a', end=LATER)
     world.conf.set_override('max_lease_seconds', 60, group='limits')
     world.update(lease_id, name='b')
-    world.update(lease_id, end_date='2026-12-01 19:00')
+    world.update(lease_id, end_date='2082-12-01 19:00')
     with pytest.raises(exceptions.LeaseTooLong):
-        world.update(lease_id, end_date='2026-12-01 19:01')
+        world.update(lease_id, end_date='2082-12-01 19:01')
 
 
 def test_leases_of_a_project_are_counted_by_type(world: World) -> None:
@@ -248,8 +304,8 @@ def test_external_service_is_not_asked_about_what_the_limits_refuse(world: World
 
 def test_a_dry_run_says_when_there_is_room(world: World) -> None:
     limit(world, reserved_vcpus=4)
-    world.create('a', end='2026-12-01 15:00')
-    world.create('b', end='2026-12-01 14:00')
+    world.create('a', end='2082-12-01 15:00')
+    world.create('b', end='2082-12-01 14:00')
     body = {
         'name': 'c',
         'end_date': LATER,
@@ -258,10 +314,10 @@ def test_a_dry_run_says_when_there_is_room(world: World) -> None:
     told = world.operations.check_lease(user(), body)
     assert told['granted'] is False
     assert told['refusals'][0]['error_name'] == 'limits.exceeded'
-    assert told['available_from'] == '2026-12-01T15:00:00.000000'
+    assert told['available_from'] == '2082-12-01T15:00:00.000000'
     del body['reservations'][1]
     told = world.operations.check_lease(user(), body)
-    assert told['available_from'] == '2026-12-01T14:00:00.000000'
+    assert told['available_from'] == '2082-12-01T14:00:00.000000'
 
 
 def test_a_dry_run_finds_all_that_is_wrong(world: World) -> None:
@@ -269,7 +325,7 @@ def test_a_dry_run_finds_all_that_is_wrong(world: World) -> None:
     world.conf.set_override('max_lease_seconds', 60, group='limits')
     world.conf.set_override('max_ahead_seconds', 60, group='limits')
     judge(world).answer = exceptions.LeaseNotPermitted('No budget.')
-    start = '2026-12-01 13:00'
+    start = '2082-12-01 13:00'
     body = {'name': 'c', 'start_date': start, 'end_date': LATER, 'reservations': []}
     told = world.operations.check_lease(user(), body)
     assert [each['error_name'] for each in told['refusals']] == [

@@ -222,7 +222,7 @@ def test_joins_cost_the_same_statements_for_any_number(world: World) -> None:
 def test_a_type_that_is_not_known(world: World) -> None:
     world.create('a', id=ID)
     other = {'resource_type': 'other', 'resource_id': 'c'}
-    body = {'id': ID, 'name': 'lease1', 'end_date': '2026-12-01 14:00'}
+    body = {'id': ID, 'name': 'lease1', 'end_date': '2082-12-01 14:00'}
     with pytest.raises(exceptions.UnknownResourceType):
         world.operations.creator.create_lease(
             user(), body | {'reservations': [world.wanted('b'), other]}

@@ -72,6 +72,6 @@ def test_change_of_an_older_generation_is_refused_and_changes_nothing(world: Wor
 def test_promises_do_not_count_as_changes_by_operators(world: World) -> None:
     mixed = Mixed(world)
     operators = Operators(world)
-    mixed.lease('now', '2026-12-01 14:00', [a_network()])
+    mixed.lease('now', '2082-12-01 14:00', [a_network()])
     assert operators.read().generation == 0
     operators.change(project_ids=['first'], generation=0)

@@ -14,10 +14,10 @@ from climate_hosts.plugins.host import HostPlugin
 from tests.support.world import World, user
 
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
-LEASE = {'name': 'n', 'start_date': '2026-12-01 13:00', 'end_date': '2026-12-01 14:00'}
+LEASE = {'name': 'n', 'start_date': '2082-12-01 13:00', 'end_date': '2082-12-01 14:00'}
 NOTES = [
-    {'event_type': 'late', 'time': '2026-12-01 13:50'},
-    {'event_type': 'early', 'time': '2026-12-01 13:10'},
+    {'event_type': 'late', 'time': '2082-12-01 13:50'},
+    {'event_type': 'early', 'time': '2082-12-01 13:10'},
 ]
 HOSTS = {'resource_type': HostPlugin.resource_type, 'min': 2}
 
@@ -44,7 +44,7 @@ def _create(world: World, **values: Any) -> Any:
         {'events': NOTES, 'before_start': [60, 600]},
         {'webhook': {'url': 'https://example.org/hook', 'secret': 'correct horse battery'}},
         {'reservations': [HOSTS, HOSTS]},
-        {'idempotency_key': 'k', 'start_policy': 'manual', 'before_end_date': '2026-12-01 13:30'},
+        {'idempotency_key': 'k', 'start_policy': 'manual', 'before_end_date': '2082-12-01 13:30'},
     ],
 )
 def test_a_new_lease_is_shown_as_it_is_read(world: World, values: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ def test_create_of_hosts_takes_the_same_statements_for_any_number(
     units = [make_unit(number, 0, NOON) for number in range(hosts)]
     world.database.write(sql.insert, tables.UNITS, units)
     wanted = {'resource_type': kind, 'min': 1}
-    body = {'name': 'lease', 'start_date': '2026-12-02 13:00', 'end_date': '2026-12-02 14:00'}
+    body = {'name': 'lease', 'start_date': '2082-12-02 13:00', 'end_date': '2082-12-02 14:00'}
     counts = []
     for least in (1, 1, 5):
         values = {**body, 'reservations': [{**wanted, 'min': least}]}
@@ -67,7 +67,7 @@ def test_reads_take_one_statement_and_pages_three(world: World, many: int) -> No
 def test_changes_take_few_statements(world: World) -> None:
     lease_id = world.create('a')
     assert len(world.statements(lambda: world.update(lease_id, name='b'))) == 5
-    end = '2026-12-01 18:00'
+    end = '2082-12-01 18:00'
     assert len(world.statements(lambda: world.update(lease_id, end_date=end))) == 7
 
 
@@ -81,12 +81,12 @@ def test_change_takes_the_same_statements_for_any_number(
 ) -> None:
     """Two to lock and read; then the lease, what is in it, the history and the outbox."""
     names = [f't{n}' for n in range(things)]
-    lease_id = world.create(*names, start='2026-12-01 13:00', start_policy='manual')
+    lease_id = world.create(*names, start='2082-12-01 13:00', start_policy='manual')
     assert len(world.statements(lambda: world.paint(lease_id, 't0', colour='red'))) - FIND == 6
     time.forward(seconds=1)
     listed = [{'id': r.id, 'colour': 'green'} for r in world.lease(lease_id).reservations]
     assert len(world.statements(lambda: world.update(lease_id, reservations=listed))) == 6
-    note = [{'event_type': 'note', 'time': '2026-12-01 13:30'}]
+    note = [{'event_type': 'note', 'time': '2082-12-01 13:30'}]
     assert len(world.statements(lambda: world.update(lease_id, events=note))) == 6
     assert len(world.statements(lambda: world.update(lease_id, events=[]))) == 6
     assert len(world.statements(lambda: world.remove(lease_id, 't0'))) - FIND == 7
@@ -104,7 +104,7 @@ def test_delete_takes_seven_statements(world: World) -> None:
 
 
 def test_join_takes_seven_statements(world: World) -> None:
-    lease_id = world.create('a', start='2026-12-01 13:00')
+    lease_id = world.create('a', start='2082-12-01 13:00')
     # One to find it, two to lock it, four to write.
     assert len(world.statements(lambda: world.join(lease_id, 'b'))) == 7
 
@@ -113,7 +113,7 @@ def test_join_takes_seven_statements(world: World) -> None:
 def test_start_and_end_take_the_same_statements_for_any_number(
     world: World, time: Time, things: int
 ) -> None:
-    world.create(*(f'a{n}' for n in range(things)), before_end_date='2026-12-01 13:00')
+    world.create(*(f'a{n}' for n in range(things)), before_end_date='2082-12-01 13:00')
     (start,) = world.due()
     # One is for the history: that the lease is STARTING, and TERMINATING below.
     assert len(world.statements(lambda: world.executor.run(start))) == 12

@@ -84,7 +84,7 @@ def test_another_manager_took_the_last_host_meanwhile(world: World) -> None:
     other = World(world.conf.database.connection, world.time)
     kind = HostPlugin.resource_type
     world.database.write(sql.insert, tables.UNITS, [make_unit(0, 0, NOON)])
-    hour = {'start_date': '2026-12-02 13:00', 'end_date': '2026-12-02 14:00'}
+    hour = {'start_date': '2082-12-02 13:00', 'end_date': '2082-12-02 14:00'}
     body = {'name': 'lease', **hour, 'reservations': [{'resource_type': kind, 'min': 1}]}
     for each in (world, other):
         each.conf.register_opts(HostPlugin.options, group=kind)

@@ -68,18 +68,18 @@ def test_it_waits_for_the_end_of_another_and_lasts_as_long_as_it_asked_for(hotel
 
 def test_a_fixed_end_stays(hotel: Hotel) -> None:
     first = hotel.book('first', 2)
-    second = hotel.book('second', end_date='2026-12-01 15:00')
+    second = hotel.book('second', end_date='2082-12-01 15:00')
     hotel.world.time.forward(minutes=30)
     hotel.world.end(first)
     hotel.world.run_until_idle()
     hotel.poll()
     granted = hotel.world.settle(second)
-    assert (granted.status, granted.end_date) == ('ACTIVE', at('2026-12-01 15:00'))
+    assert (granted.status, granted.end_date) == ('ACTIVE', at('2082-12-01 15:00'))
 
 
 def test_a_lease_never_granted_is_over_at_its_end(hotel: Hotel) -> None:
     hotel.book('first', 2, duration='1d')
-    second = hotel.book('second', end_date='2026-12-01 15:00')
+    second = hotel.book('second', end_date='2082-12-01 15:00')
     lease = hotel.world.settle(second, hours=4)
     assert lease.status == 'TERMINATED'
     assert lease.status_reason == 'Capacity was insufficient until its end.'
@@ -176,13 +176,13 @@ def test_a_lease_that_waits_is_changed_and_tried_again(hotel: Hotel) -> None:
 def test_a_start_in_the_future_is_waited_for(hotel: Hotel) -> None:
     world = hotel.world
     first = hotel.book('first', 2, duration='3h')
-    second = hotel.book('second', start_date='2026-12-01 14:00')
+    second = hotel.book('second', start_date='2082-12-01 14:00')
     assert hotel.status(second) == ['WAITING']
     world.end(first)
     world.run_until_idle()
     hotel.poll()
     granted = world.lease(second)
-    assert (granted.status, granted.start_date) == ('PENDING', at('2026-12-01 14:00'))
+    assert (granted.status, granted.start_date) == ('PENDING', at('2082-12-01 14:00'))
 
 
 @pytest.mark.parametrize('change', ['end', 'delete'])
@@ -300,7 +300,7 @@ def test_an_end_that_is_given_while_it_waits_is_kept(hotel: Hotel) -> None:
     world = hotel.world
     hotel.book('first', 2, duration='1d')
     second = hotel.book('second')
-    world.update(second, end_date='2026-12-01 13:00')
+    world.update(second, end_date='2082-12-01 13:00')
     assert world.settle(second, hours=1).status == 'TERMINATED'
 
 
@@ -359,7 +359,7 @@ def test_what_was_given_up_takes_nothing_more(hotel: Hotel) -> None:
     assert world.lease(lease).status == 'ERROR'
     reservation = world.lease(lease).reservations[0]
     for change in (
-        lambda: world.update(lease, end_date='2026-12-03 13:00'),
+        lambda: world.update(lease, end_date='2082-12-03 13:00'),
         lambda: world.join(lease, 'thing1'),
         lambda: world.operations.update_reservation(user(), lease, reservation.id, {'min': 2}),
     ):

@@ -11,7 +11,7 @@ from tests.support.created import get_id
 from tests.support.fakes import cinder, heat, nova
 from tests.support.world import Time, World
 
-END = '2026-12-01 14:00'
+END = '2082-12-01 14:00'
 
 
 class Leased(World):

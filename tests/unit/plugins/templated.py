@@ -7,7 +7,7 @@ from tests.support.fakes import nova
 from tests.support.stacks import EMPTY
 from tests.unit.plugins.leased import END, Leased
 
-START = '2026-12-01 13:00'
+START = '2082-12-01 13:00'
 SERVER = {'type': 'OS::Nova::Server'}
 TEMPLATE = {
     **EMPTY,

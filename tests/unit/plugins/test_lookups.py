@@ -10,7 +10,7 @@ from climate_core import exceptions
 from tests.support.fakes import flavors, neutron
 from tests.unit.plugins.leased import END
 
-START = '2026-12-01 13:00'
+START = '2082-12-01 13:00'
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def test_a_deletion_that_moves_is_not_lost(world):
     case.end_once()
     lose(case)
     for minute in range(5):
-        change(case, updated=f'2026-12-01T12:0{minute}:00Z')
+        change(case, updated=f'2082-12-01T12:0{minute}:00Z')
         assert case.end_once().repair is None
         case.time.forward(500)
     assert asked(case) == ['delete']
@@ -204,7 +204,7 @@ def test_a_server_that_its_host_starts_late_is_ended_as_asked(world):
     case.end_once()
     case.time.forward(60 * 179)
     assert case.end_once().repair is None
-    change(case, status='ACTIVE', task_state=None, launched_at='2026-12-01T15:00:00')
+    change(case, status='ACTIVE', task_state=None, launched_at='2082-12-01T15:00:00')
     case.end()
     assert status(case) == 'SHUTOFF'
 
@@ -251,7 +251,7 @@ def test_an_unshelving_that_does_not_change_is_told_to_an_administrator(world):
 
 def giving_way(world, status, **fields):
     """Return the case of a server whose lease gives way and that is shelved, and locked."""
-    case = woken(world, launched_at='2026-12-01T12:00:00')
+    case = woken(world, launched_at='2082-12-01T12:00:00')
     case.lease = dataclasses.replace(case.lease, preemptible=True)
     change(case, status=status, **fields)
     case.preempt_once()

@@ -12,7 +12,7 @@ from tests.unit.plugins.templated import Templated, wanted
 
 SMALL = {'type': 'OS::Nova::Server', 'properties': {'flavor': {'get_param': 'flavor'}}}
 ID = '6b0a3c2e-6c5e-4c2c-9c8b-3f1d6f6b7a11'
-LATER = {'start': '2026-12-01 14:00', 'end': '2026-12-01 15:00'}
+LATER = {'start': '2082-12-01 14:00', 'end': '2082-12-01 15:00'}
 
 
 def servers(*names):
@@ -74,7 +74,7 @@ def test_what_a_stack_will_take_nobody_else_is_promised(small):
     other = {**servers('a'), 'name': 'other'}
     with pytest.raises(exceptions.NotEnough) as caught:
         small.made(other, kind='scheduled')
-    assert caught.value.available_from == '2026-12-01T14:00:00.000000'
+    assert caught.value.available_from == '2082-12-01T14:00:00.000000'
     small.made(other, kind='scheduled', **LATER)
 
 
@@ -104,8 +104,8 @@ def test_dates_are_changed_only_if_there_will_be_room(small):
     small.made({**servers('a', 'b'), 'name': 'other'}, kind='scheduled', **LATER)
     lease_id = small.made(servers('a'), kind='scheduled')
     with pytest.raises(exceptions.NotEnough):
-        small.move_as_alice(lease_id, end_date='2026-12-01 14:30')
-    small.move_as_alice(lease_id, start_date='2026-12-01 13:30')
+        small.move_as_alice(lease_id, end_date='2082-12-01 14:30')
+    small.move_as_alice(lease_id, start_date='2082-12-01 13:30')
     small.time.forward(minutes=80)
     small.run_until_idle()
     assert small.members() == []

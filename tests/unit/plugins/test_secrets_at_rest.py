@@ -46,7 +46,7 @@ def create(made):
     }
     request = {
         'name': 'lease1',
-        'start_date': '2026-12-01 13:00',
+        'start_date': '2082-12-01 13:00',
         'end_date': END,
         'webhook': {'url': URL, 'secret': SIGNED},
         'reservations': [{'resource_type': 'virtual:instance', 'server': server}],
@@ -112,7 +112,7 @@ def test_without_keys_rows_are_plain_and_stay_readable_with_keys(made):
 def create_plain(made):
     request = {
         'name': 'lease2',
-        'start_date': '2026-12-01 13:00',
+        'start_date': '2082-12-01 13:00',
         'end_date': END,
         'webhook': {'url': URL, 'secret': SIGNED},
         'reservations': [
@@ -172,7 +172,7 @@ def test_volume_is_not_created_without_metadata_that_no_key_opens(made):
     item = {'name': 'disk', 'size': 1, 'metadata': METADATA}
     request = {
         'name': 'lease1',
-        'start_date': '2026-12-01 13:00',
+        'start_date': '2082-12-01 13:00',
         'end_date': END,
         'reservations': [{'resource_type': 'virtual:volume', 'volume': item}],
     }

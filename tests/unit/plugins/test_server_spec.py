@@ -15,7 +15,7 @@ from tests.support.created import get_id
 from tests.support.fakes import flavors, neutron, nova
 from tests.unit.plugins.leased import END
 
-START = '2026-12-01 13:00'
+START = '2082-12-01 13:00'
 SERVER = {
     'name': 'web',
     'flavorRef': 'small',

@@ -262,7 +262,7 @@ def test_placeholders_without_a_lease(stacks):
     heat.add(stacks.state, tags=['climate-filled'])
     plugin = stacks.plugin()
     assert list(plugin.list_unleased()) == [made.resource_id]
-    assert plugin.unleased_since(made.resource_id).isoformat() == '2026-12-01T00:00:00+00:00'
+    assert plugin.unleased_since(made.resource_id).isoformat() == '2082-12-01T00:00:00+00:00'
     plugin.discard(made.resource_id)
     assert stacks.state.stacks[made.resource_id]['status'] == 'DELETE_IN_PROGRESS'
 

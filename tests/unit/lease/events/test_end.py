@@ -48,7 +48,7 @@ def test_end_begins_with_its_reservations(status: str, becomes: str) -> None:
     ('params', 'told'),
     [
         ({'on_end': 'migrate'}, 'The servers on its hosts are migrated.'),
-        ({'grace': 60}, 'The servers on its hosts are deleted at 2026-12-01 14:01 UTC.'),
+        ({'grace': 60}, 'The servers on its hosts are deleted at 2082-12-01 14:01 UTC.'),
         ({'grace': 0}, None),
     ],
 )
