@@ -14,7 +14,9 @@ from climate_core.cmd import manage
 from climate_hosts.blazar import plan
 from climate_hosts.blazar.plan import Contents, Finding, Present, Severity, make_plan
 from tests.support.blazar_tables import HOUR, NOW, Rows
+from tests.support.databases import Server
 from tests.support.fakes import leases
+from tests.support.redfish import until
 
 Run = Callable[..., int]
 
@@ -356,18 +358,31 @@ def filled() -> Rows:
     return made
 
 
+def count_connections(server: Server, url: str) -> int:
+    """Return the number of connections to a database, which end after their clients."""
+    engine = sa.create_engine(server.url.format(server.home))
+    query = sa.text('SELECT COUNT(*) FROM information_schema.processlist WHERE db = :name')
+    with engine.connect() as conn:
+        found = conn.execute(query, {'name': sa.make_url(url).database}).scalar_one()
+    engine.dispose()
+    return int(found)
+
+
 def test_command_on_mariadb(
     run: Run,
     filled: Rows,
+    mariadb: Server,
     new_database: Callable[[str], str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     url = new_database('mariadb')
     filled.write(url)
+    until(lambda: count_connections(mariadb, url) == 0)
     assert run(url) == 0
     output = capsys.readouterr().out
     assert '1 of 1 lease can be taken over, with 1 host and 0 floating IPs.' in output
     assert 'services of Blazar' not in output
+    until(lambda: count_connections(mariadb, url) == 0)
     engine = sa.create_engine(url)
     with engine.connect():
         assert run(url, '-f', 'json') == 0
