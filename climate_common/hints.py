@@ -16,7 +16,7 @@ MADE_FOR = 'climate_reservation'
 ALIASES = {
     'start_date': ('start_date', 'start'),
     'end_date': ('end_date', 'end'),
-    'length': ('length', 'duration'),
+    'duration': ('duration', 'length'),
     'before_end_date': ('before_end_date', 'before_end_notification', 'before_end'),
 }
 #: Every key of ``lease_params`` -> the name that is sent on.

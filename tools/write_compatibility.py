@@ -41,11 +41,7 @@ NOVA_2025_1 = 31
 
 
 def release(nova: str) -> str:
-    """Return the release of OpenStack of a version of Nova.
-
-    >>> release('34.0.0'), release('33.0.2')
-    ('2026.2', '2026.1')
-    """
+    """Return the release of OpenStack of a version of Nova."""
     years, half = divmod(int(nova.partition('.')[0]) - NOVA_2025_1, 2)
     return f'{2025 + years}.{half + 1}'
 

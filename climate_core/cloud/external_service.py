@@ -99,6 +99,32 @@ class ExternalService:
         current = to_body(self._describe(before))
         self._check('check_update', {**self._body(after), 'current_lease': current})
 
+    def commit(self, before: model.Lease | None, after: model.Lease) -> None:
+        """Notify the service, once, that a lease was created or changed; failures are logged.
+
+        :param before: the lease before the change; None: it is new
+        """
+        is_new = before is None or not self._handles(before)
+        url = self._conf[limits_conf.GROUP]['external_create' if is_new else 'external_update']
+        if url is None or not self._handles(after):
+            return
+        try:
+            body = self._body(after)
+            if before is not None and not is_new:
+                body['current_lease'] = to_body(self._describe(before))
+            status = self._post(str(url), body).status_code
+        except Exception:
+            # The lease is saved: its user must not receive an error.
+            LOG.exception('Could not send lease %s to %s; it is not sent again', after.id, url)
+            return
+        if status >= http.HTTPStatus.MULTIPLE_CHOICES:
+            LOG.error(
+                'Could not send lease %s to %s: it answered %d; the lease is not sent again',
+                after.id,
+                url,
+                status,
+            )
+
     def notify_end(self, lease: model.Lease) -> None:
         """Notify the service that a lease has ended, at least once.
 

@@ -125,6 +125,18 @@ OPTS: list[cfg.Opt] = [
         schemes=['http', 'https'],
         help='URL used instead of <external_endpoint>/on-end.',
     ),
+    cfg.URIOpt(
+        'external_create',
+        schemes=['http', 'https'],
+        help='URL to which each new lease is sent when it is saved, as coral-credits needs it to '
+        'charge a lease. A failure is logged, and the lease stays. Unset: not sent.',
+    ),
+    cfg.URIOpt(
+        'external_update',
+        schemes=['http', 'https'],
+        help='URL to which a lease is sent when a change that the external service checks is '
+        'saved, as external_create.',
+    ),
     cfg.StrOpt(
         'external_token',
         secret=True,

@@ -330,6 +330,7 @@ class LeaseCreator(GroupWriter[DraftWrite, model.Lease]):
             if committed is None:
                 raise
             lease = committed
+        self.quota.external.commit(draft.before, lease)
         present = {reservation.key: reservation for reservation in lease.live}
         added = tuple(present[item.reservation.key] for item in done.items)
         return WriteResult(lease, draft.already_reserved + added, is_new)

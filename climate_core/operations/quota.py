@@ -164,9 +164,11 @@ class Quota:
         """Return whether the external service checks a new lease, or a change of a lease."""
         if before is None:
             return self.external.on_create
-        times = (before.start_date, before.end_date) != (lease.start_date, lease.end_date)
-        joined = len(lease.reservations) > len(before.reservations)
-        return self.external.on_update and (times or joined)
+        return self.external.on_update and _is_checked(before, lease)
+
+    def commits(self, before: model.Lease, after: model.Lease) -> bool:
+        """Return whether the external service is notified of a change that was saved."""
+        return bool(self.conf.limits.external_update) and _is_checked(before, after)
 
     def available_from(
         self, lease: model.Lease, now: datetime.datetime
@@ -229,6 +231,12 @@ def is_later(lease: model.Lease, before: model.Lease) -> bool:
 def has_time_limits(most: Amounts | None) -> bool:
     """Return whether Keystone has limits of the times of leases."""
     return not TIME_LIMITS.keys().isdisjoint(most or ())
+
+
+def _is_checked(before: model.Lease, after: model.Lease) -> bool:
+    """Return whether a change is one that the external service checks."""
+    times = (before.start_date, before.end_date) != (after.start_date, after.end_date)
+    return times or len(after.reservations) > len(before.reservations)
 
 
 def _check_length(start: datetime.datetime, end: datetime.datetime, most: float) -> None:

@@ -115,6 +115,14 @@ class LeaseUpdate:
     def run(self) -> None:
         """Update the lease, see :meth:`.LeaseOperations.update_lease`."""
         self._approve()
+        self._apply_plan()
+        plan = self._plan
+        if plan is not None and self._quota.commits(plan.before, plan.change.lease):
+            after = self._services.database.read(leases.find, plan.before.id)
+            if after is not None:
+                self._quota.external.commit(plan.before, after)
+
+    def _apply_plan(self) -> None:
         plan = self._write()
         if plan is not None and plan.uncreated:
             self._check_forecast(plan)

@@ -208,7 +208,7 @@ def _gaps(bars: Iterable[Bar], window: Window) -> Iterator[Slot]:
         if start - free >= _MINUTE:
             slot = _slot(free, min(start, window.end), window, _('Free: create a lease'))
             # The name of the bar before it may be at its left, that of the next one at its right.
-            is_left = start < window.end and _side_of(start, end, window) == 'before'
+            is_left = start < window.end and _side(*map(window.place, (start, end))) == 'before'
             yield replace(slot, sign='left' if is_left else 'right')
         free = max(free, times.round_up(end))
 
@@ -231,8 +231,8 @@ def _has(wanted: str, *texts: str) -> bool:
 def capacity_rows(
     found: Iterable[Capacity],
     window: Window,
-    may_create: bool = True,
-    networks: Mapping[str, str] | None = None,
+    may_create: bool,
+    networks: Mapping[str, str],
 ) -> list[Row]:
     """Return a row for each kind of capacity, those of what is counted whole first.
 
@@ -246,7 +246,7 @@ def capacity_rows(
             title = f'{title}: {words.word(words.UNITS, each.unit)}'
         steps = _merged(each.steps, window)
         drawn = [_step(each.unit, *step, window, may_create) for step in steps]
-        rows.append(Row(title, (networks or {}).get(each.pool, each.pool), drawn))
+        rows.append(Row(title, networks.get(each.pool, each.pool), drawn))
     return rows
 
 
@@ -296,10 +296,6 @@ def _bar(
         *more,
         until,
     )
-
-
-def _side_of(start: datetime.datetime, end: datetime.datetime, window: Window) -> str:
-    return _side(window.place(start), window.place(end))
 
 
 def _side(left: float, right: float) -> str:

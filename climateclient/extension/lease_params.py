@@ -106,11 +106,11 @@ class LeaseParams(dict[str, Any]):
     def _end(
         self, start: datetime.datetime, length: datetime.timedelta, now: datetime.datetime
     ) -> datetime.datetime:
-        key = 'end_date' if 'end_date' in self else 'length'
+        key = 'end_date' if 'end_date' in self else 'duration'
         field = self.field(key)
         if key == 'end_date':
-            if 'length' in self:
-                raise BadHint(self.field('length'), f'must be left out: {field} is given')
+            if 'duration' in self:
+                raise BadHint(self.field('duration'), f'must be left out: {field} is given')
             end = self._date(key, now)
         else:
             if key in self:

@@ -206,10 +206,9 @@ RESERVATIONS: Final = ('ID', 'Resource Type', 'Status', 'Resources')
 
 def reservation_row(one: models.Reservation) -> tuple[Any, ...]:
     """Return a reservation in the order of :data:`RESERVATIONS`."""
-    names = [*map(one.params.get, ('hosts', 'floatingips'))]
-    resources = next(filter(None, names), None) or [
-        each for each in (one.resource_id or one.params.get('network_name'),) if each
-    ]
+    resource = one.resource_id or one.params.get('network_name')
+    names = one.params.get('hosts') or one.params.get('floatingips')
+    resources = names or ([resource] if resource else [])
     return (one.id, one.resource_type, one.status, format_columns.ListColumn(resources))
 
 

@@ -10,9 +10,7 @@ import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from docutils import nodes
-from docutils.parsers.rst import Directive
-from docutils.statemachine import StringList
+from generated import Generated
 from sphinx.application import Sphinx
 
 FOLDER = pathlib.Path(__file__).resolve().parents[1] / 'api_examples'
@@ -22,33 +20,23 @@ ERROR = 'error.'
 Example = Mapping[str, Any]
 
 
-class ErrorExamples(Directive):
+class ErrorExamples(Generated):
     """Write the requests that fail here, with their responses."""
 
-    def run(self) -> list[nodes.Node]:
-        lines = [
-            line
-            for name, example in load().items()
-            if name.startswith(ERROR)
-            for line in (f'``{example["response_body"]["error_name"]}``:', '', *show(example))
-        ]
-        parent = nodes.container()
-        self.state.nested_parse(StringList(lines, source='api_examples'), 0, parent)
-        return parent.children
+    def write(self) -> Iterator[str]:
+        for name, example in load().items():
+            if name.startswith(ERROR):
+                yield from (f'``{example["response_body"]["error_name"]}``:', '', *show(example))
 
 
-class OneExample(Directive):
+class OneExample(Generated):
     """Write the ``request`` or the ``response`` of an example here: its name, and which."""
 
     required_arguments = 2
 
-    def run(self) -> list[nodes.Node]:
+    def write(self) -> Iterator[str]:
         name, part = self.arguments
-        message = {'request': _request, 'response': _response}[part]
-        parent = nodes.container()
-        lines = StringList(list(message(load()[name])), source='api_examples')
-        self.state.nested_parse(lines, 0, parent)
-        return parent.children
+        return {'request': _request, 'response': _response}[part](load()[name])
 
 
 @functools.cache

@@ -8,26 +8,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import api_examples
-from docutils import nodes
-from docutils.parsers.rst import Directive
-from docutils.statemachine import StringList
+from generated import Generated
 from schema_tables import about, kind, rows, table
 from sphinx.application import Sphinx
-from sphinx.util.nodes import nested_parse_with_titles
 
 from climate_core.api import routes
 from climate_core.api.handlers import service
 
 
-class Routes(Directive):
+class Routes(Generated):
     """Write the reference here, as sections."""
 
-    def run(self) -> list[nodes.Node]:
-        section = nodes.section()
-        section.document = self.state.document
-        lines = rst().splitlines()
-        nested_parse_with_titles(self.state, StringList(lines, source='routes'), section)
-        return section.children
+    def write(self) -> list[str]:
+        return rst().splitlines()
 
 
 def rst() -> str:

@@ -4,9 +4,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from docutils import nodes
-from docutils.parsers.rst import Directive
-from docutils.statemachine import StringList
+from generated import Generated, list_table
 from sphinx.application import Sphinx
 
 from climate_core.lease import events
@@ -14,20 +12,12 @@ from climate_core.lease import events
 HEAD = ('Event', 'Priority', 'Due', 'What it does', 'After a failure', 'Notifications')
 
 
-class Events(Directive):
+class Events(Generated):
     """Write the table here."""
 
-    def run(self) -> list[nodes.Node]:
-        parent = nodes.container()
-        self.state.nested_parse(StringList(list(_lines()), source='events'), 0, parent)
-        return parent.children
-
-
-def _lines() -> Iterator[str]:
-    yield from ('.. list-table::', '   :header-rows: 1', '   :widths: 18 7 20 25 18 22', '')
-    for cells in (HEAD, *(_cells(handler) for handler in events.TABLE)):
-        for position, cell in enumerate(cells):
-            yield f'   {"* -" if position == 0 else "  -"} {cell}'.rstrip()
+    def write(self) -> Iterator[str]:
+        rows = (HEAD, *(_cells(handler) for handler in events.TABLE))
+        return list_table('', '18 7 20 25 18 22', rows)
 
 
 def _cells(handler: events.EventHandler) -> tuple[str, ...]:

@@ -9,49 +9,35 @@ from collections.abc import Iterator
 from typing import Any
 
 import notification_examples
-from docutils import nodes
-from docutils.parsers.rst import Directive
-from docutils.statemachine import StringList
+from generated import Generated, list_table
 from schema_tables import rows, table
 from sphinx.application import Sphinx
-from sphinx.util.nodes import nested_parse_with_titles
 
 from climate_core import notifications
 from climate_core.notifications import schemas
 
 
-class Notifications(Directive):
+class Notifications(Generated):
     """Write the tables here."""
 
-    def run(self) -> list[nodes.Node]:
-        section = nodes.section()
-        section.document = self.state.document
-        lines = StringList(rst().splitlines(), source='notifications')
-        nested_parse_with_titles(self.state, lines, section)
-        return section.children
+    def write(self) -> list[str]:
+        return rst().splitlines()
 
 
-class WebhookRequest(Directive):
+class WebhookRequest(Generated):
     """Write an example of a call of a webhook here."""
 
-    def run(self) -> list[nodes.Node]:
-        parent = nodes.container()
-        lines = StringList(list(_webhook_request()), source='notifications')
-        self.state.nested_parse(lines, 0, parent)
-        return parent.children
-
-
-def _webhook_request() -> Iterator[str]:
-    body, headers = notification_examples.build_webhook_request()
-    url = urllib.parse.urlsplit(notification_examples.WEBHOOK)
-    yield from (
-        '.. code-block:: http',
-        '',
-        f'   POST {url.path} HTTP/1.1',
-        f'   host: {url.netloc}',
-    )
-    yield from (f'   {name}: {value}' for name, value in headers.items())
-    yield from ('', f'   {body.decode()}', '')
+    def write(self) -> Iterator[str]:
+        body, headers = notification_examples.build_webhook_request()
+        url = urllib.parse.urlsplit(notification_examples.WEBHOOK)
+        yield from (
+            '.. code-block:: http',
+            '',
+            f'   POST {url.path} HTTP/1.1',
+            f'   host: {url.netloc}',
+        )
+        yield from (f'   {name}: {value}' for name, value in headers.items())
+        yield from ('', f'   {body.decode()}', '')
 
 
 def rst() -> str:
@@ -60,11 +46,8 @@ def rst() -> str:
 
 
 def _lines() -> Iterator[str]:
-    yield from ('.. list-table:: Types', '   :header-rows: 1', '   :widths: 40 60', '')
-    yield from ('   * - Event type', '     - Sent when')
-    for kind in schemas.list_types():
-        yield from (f'   * - ``{kind.event_type}``', f'     - {kind.sent}')
-    yield ''
+    types = ((f'``{kind.event_type}``', kind.sent) for kind in schemas.list_types())
+    yield from list_table('Types', '40 60', (('Event type', 'Sent when'), *types))
     common = list(rows(schemas.USER_EVENT_TYPE.schema))
     yield from table('Payload of the notifications of a lease', 'Field', common)
     for kind in schemas.list_types():

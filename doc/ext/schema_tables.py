@@ -4,6 +4,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from generated import list_table
+
 Row = tuple[str, str, str]
 
 
@@ -13,13 +15,8 @@ def table(name: str, first: str, filled: Iterable[Row]) -> Iterator[str]:
     :param first: what the first column has
     """
     filled = list(filled)
-    if not filled:
-        return
-    yield from (f'.. list-table:: {name}', '   :header-rows: 1', '   :widths: 30 20 50', '')
-    for cells in ((first, 'Type', 'Description'), *filled):
-        for position, cell in enumerate(cells):
-            yield f'   {"* -" if position == 0 else "  -"} {cell}'.rstrip()
-    yield ''
+    if filled:
+        yield from list_table(name, '30 20 50', ((first, 'Type', 'Description'), *filled))
 
 
 def rows(schema: Mapping[str, Any], within: str = '') -> Iterator[Row]:

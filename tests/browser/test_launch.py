@@ -105,6 +105,28 @@ def test_start_is_in_the_zone_of_the_user(show: Show, member: Person) -> None:
     assert datetime.datetime.fromisoformat(params['start']) == start
 
 
+def test_failed_launch_leaves_no_hints_for_the_next_one(show: Show, member: Person) -> None:
+    horizon = show(member)
+    sent = []
+
+    def reject(route: Route) -> None:
+        sent.append(route.request.post_data_json)
+        route.fulfill(status=403, json='Quota exceeded')
+
+    horizon.page.route('**/api/nova/servers/', reject)
+    fill_in(horizon)
+    reserve(horizon, after(hours=2))
+    horizon.page.evaluate('window.marked = true')
+    horizon.button('Launch Instance').last.click()
+    # Horizon closes the form and loads the page of the servers, as after a success.
+    horizon.page.wait_for_function('window.marked === undefined')
+    fill_in(horizon)
+    with horizon.page.expect_response('**/api/nova/servers/'):
+        horizon.button('Launch Instance').last.click()
+    first, second = (request['scheduler_hints'] for request in sent)
+    assert (first['reserved'], second) == ('True', {})
+
+
 def test_start_in_the_past_is_rejected_in_the_form(show: Show, member: Person) -> None:
     horizon = show(member)
     fill_in(horizon)

@@ -238,7 +238,7 @@ class CalendarTest(PageTest):
     def test_what_is_counted_whole_comes_first(self) -> None:
         units = ('disk_gb', 'host', 'vcpus')
         found = [Capacity('host', 'default', unit, ()) for unit in units]
-        rows = drawing.capacity_rows(found, Window.read({}, NOW))
+        rows = drawing.capacity_rows(found, Window.read({}, NOW), True, {})
         assert [row.label for row in rows] == ['Hosts', 'Hosts: Disk', 'Hosts: VCPUs']
 
     def test_rows_are_leases_or_resources_and_can_be_filtered(self) -> None:
@@ -391,7 +391,7 @@ class CalendarTest(PageTest):
         steps = tuple(Step(NOW + n * minute, 9, n % 9, 0, 9 - n % 9) for n in range(1000))
         window = Window.read({}, NOW)
         found = Capacity('host', 'default', 'host', steps)
-        [row] = drawing.capacity_rows([found], window)
+        [row] = drawing.capacity_rows([found], window, True, {})
         assert len(row.bars) <= drawing.STEPS
         assert row.bars[1].name == '1/9'
 

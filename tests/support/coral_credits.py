@@ -167,6 +167,7 @@ class CoralCredits(serving.Server):
         self.requests: list[tuple[str, Any]] = []
         self.invalid: list[str] = []
         self.denial: Any = None
+        self.fail_commits = False
         self._received = threading.Condition()
 
     def receive(self, name: str, body: Any) -> None:
@@ -194,8 +195,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self.server.invalid.append(f'{self.path}: {exc}')
             status, answer = 400, {'error': str(exc)}
         else:
-            self.server.receive(self.path.rpartition('/')[2], body)
-            if self.server.denial is not None:
+            name = self.path.rpartition('/')[2]
+            self.server.receive(name, body)
+            if self.server.fail_commits and name in ('create', 'update'):
+                status = 500
+            elif self.server.denial is not None:
                 status, answer = 403, self.server.denial
         data = b'' if answer is None else json.dumps(answer).encode()
         self.send_response(status)

@@ -52,12 +52,16 @@ class Judge:
         self.on_create = self.on_update = self.on_end = True
         self.creates: list[model.Lease] = []
         self.updates: list[tuple[model.Lease, model.Lease]] = []
+        self.commits: list[tuple[model.Lease | None, model.Lease]] = []
         self.answer: Exception | None = None
 
     def check_create(self, lease: model.Lease) -> None:
         self.creates.append(lease)
         if self.answer:
             raise self.answer
+
+    def commit(self, before: model.Lease | None, after: model.Lease) -> None:
+        self.commits.append((before, after))
 
     def check_update(self, before: model.Lease, after: model.Lease) -> None:
         self.updates.append((before, after))

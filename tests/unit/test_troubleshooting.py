@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each message that the page of troubleshooting quotes exists in the code."""
+"""Each message that the pages of troubleshooting and of errors quote exists in the code."""
 
 import ast
 import pathlib
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
-PAGE = ROOT / 'doc/source/admin/troubleshooting.rst'
+PAGES = [ROOT / 'doc/source' / name for name in ('admin/troubleshooting.rst', 'user/errors.rst')]
 PACKAGES = ('climate_core', 'climate_hosts', 'climate_networks', 'climate_common')
 EXTENSIONS = ('climateclient', 'nova_ext', 'cinder_ext', 'heat_ext')
 #: Stands for a value in a string of the code: a field of an f-string, or ``%s``.
@@ -53,7 +53,7 @@ def code() -> str:
     return '\n'.join(strings())
 
 
-@pytest.mark.parametrize('message', quoted(PAGE.read_text()))
+@pytest.mark.parametrize('message', [each for page in PAGES for each in quoted(page.read_text())])
 def test_the_code_has_the_message(message: str, code: str) -> None:
     assert pattern(message).search(code)
 

@@ -53,15 +53,11 @@ def ask(
 ) -> Iterator[Ask]:
     """Return what sends requests to an API with two hosts, whose manager asks the service."""
     flavors.add(hosts_cloud.state, id='m1', vcpus=1, ram=512, disk=1)
+    options = [('cloud', *each) for each in settings.cloud_options(hosts_cloud.url).items()]
     external = {'endpoint': f'{coral.base}/consumer', 'bearer_token': TOKEN}
-    conf = world.configure(
-        tmp_path,
-        *(
-            ('cloud', name, value)
-            for name, value in settings.cloud_options(hosts_cloud.url).items()
-        ),
-        *(('limits', f'external_{name}', value) for name, value in external.items()),
-    )
+    external |= {name: f'{coral.base}/consumer/{name}' for name in ('create', 'update')}
+    options += [('limits', f'external_{name}', value) for name, value in external.items()]
+    conf = world.configure(tmp_path, *options)
     plugins = (HostPlugin, CapacityPlugin, SizesPlugin, ServerPlugin)
     for plugin in plugins:
         conf.register_opts(plugin.options, group=plugin.resource_type)
@@ -86,21 +82,21 @@ def test_service_reads_a_lease_of_each_type(ask: Ask, coral: CoralCredits, kind:
     lease = ask('POST', '/leases', body, 201, **NOVA).json['lease']
     ask('PUT', f'/leases/{lease["id"]}', {'end_date': '2099-01-01 13:00'})
     ask('POST', f'/leases/{lease["id"]}/end', None, 202)
-    paths, bodies = zip(*coral.wait(3), strict=True)
-    assert paths == ('check-create', 'check-update', 'on-end')
-    sent = [each['lease'] for each in bodies]
-    assert {each['id'] for each in (*sent, bodies[1]['current_lease'])} == {lease['id']}
-    assert [each['end_date'][11:] for each in sent] == ['12:00:00', '13:00:00', '13:00:00']
-    assert [each['resource_requests'] for each in sent[:2]] == [classes] * 2
+    paths, bodies = zip(*coral.wait(5), strict=True)
+    assert paths == ('check-create', 'create', 'check-update', 'update', 'on-end')
+    *sent, last = (each['lease'] for each in bodies)
+    assert {each['id'] for each in (*sent, last, bodies[2]['current_lease'])} == {lease['id']}
+    assert [each['end_date'][11:] for each in sent] == ['12:00:00'] * 2 + ['13:00:00'] * 2
+    assert [each['resource_requests'] for each in sent] == [classes] * 4
     assert bodies[0]['context']['project_id'] == USER['X-Project-Id']
-    for each in sent[:2]:
+    for each in sent:
         (reservation,) = each['reservations']
         names = [allocation['hypervisor_hostname'] for allocation in reservation['allocations']]
         assert len(names) == count
         assert {'cn1', 'cn2'}.issuperset(names)
     # What the service has recorded of the lease must have its classes at the end, too.
-    assert sent[2]['resource_requests'].keys() == classes.keys()
-    assert sent[2]['reservations'][0]['allocations'] == []
+    assert last['resource_requests'].keys() == classes.keys()
+    assert last['reservations'][0]['allocations'] == []
 
 
 def test_denial_is_shown_and_leaves_nothing(ask: Ask, coral: CoralCredits) -> None:
@@ -133,6 +129,17 @@ def test_denial_of_a_change_is_shown_and_changes_nothing(ask: Ask, coral: CoralC
     rejected = ask('PUT', path, {'end_date': '2099-01-01 13:00'}, 403).json
     assert rejected['error_message'] == 'No credits.'
     assert ask('GET', path).json['lease'] == lease
+
+
+def test_commit_that_fails_leaves_the_lease(ask: Ask, coral: CoralCredits) -> None:
+    coral.fail_commits = True
+    lease = ask('POST', '/leases', {**LEASE, 'reservations': [HOST]}, 201).json['lease']
+    path = f'/leases/{lease["id"]}'
+    changed = ask('PUT', path, {'end_date': '2099-01-01 13:00'}).json['lease']
+    assert ask('GET', path).json['lease'] == changed
+    ask('PUT', path, {'name': 'l2'})
+    paths = [name for name, _ in coral.requests]
+    assert paths == ['check-create', 'create', 'check-update', 'update']
 
 
 def test_invalid_answer_is_not_shown(ask: Ask, coral: CoralCredits) -> None:

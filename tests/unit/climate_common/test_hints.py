@@ -9,7 +9,7 @@ from climate_common import hints
     [
         ('start', 'start_date'),
         ('end_date', 'end_date'),
-        ('duration', 'length'),
+        ('length', 'duration'),
         ('before_end_notification', 'before_end_date'),
         ('on_end', 'on_end'),
     ],
