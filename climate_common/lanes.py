@@ -28,6 +28,11 @@ TRAIT: Final = 'CUSTOM_CLIMATE_POOL'
 #: The scheduler hint, and the extra spec of a flavor, that name a reservation.
 HINT: Final = 'reservation'
 EXTRA_SPEC: Final = 'climate:reservation'
+#: The extra spec by which clients of Blazar find the flavor of a reservation. Servers enter by
+#: :data:`EXTRA_SPEC`: no host aggregate has the metadata that this one means to Nova.
+BLAZAR_SPEC: Final = 'aggregate_instance_extra_specs:reservation'
+#: The extra specs of the flavor of a reservation that name the reservation.
+MARKS: Final = (EXTRA_SPEC, BLAZAR_SPEC)
 #: In the place of a reservation in the names of lanes with open matching.
 OPEN: Final = 'open'
 
@@ -94,9 +99,9 @@ def shape(
     """Return the canonical text of what a flavor gives its servers; its name does not matter.
 
     :param swap_mb: an empty string is none, as nova-api answers before microversion 2.75
-    :param extra_specs: all of them; :data:`EXTRA_SPEC` makes no difference
+    :param extra_specs: all of them; :data:`MARKS` make no difference
     """
-    specs = {key: str(value) for key, value in extra_specs.items() if key != EXTRA_SPEC}
+    specs = {key: str(value) for key, value in extra_specs.items() if key not in MARKS}
     sizes = [int(vcpus), int(memory_mb), int(root_gb), int(ephemeral_gb), int(swap_mb or 0)]
     return json.dumps([sizes, specs], sort_keys=True, separators=(',', ':'))
 

@@ -168,6 +168,12 @@ class ReservationPackage:
         """
         return ()
 
+    def add_import_commands(self, subparsers: Any) -> None:
+        """Add commands of ``climate-manage import``, each for another reservation service.
+
+        :param subparsers: of the parser of ``import``
+        """
+
     def list_pool_checks(self) -> Iterable[PoolCheck]:
         """Return the checks of ``climate-status upgrade check``."""
         return ()

@@ -116,7 +116,7 @@ _COUNTED: Final = {
 
 def type_of(reservation: Reservation) -> str:
     """Return the type of a reservation; capacity by sizes is capacity, too."""
-    by_sizes = resource_types.VCPUS in reservation.params and not reservation.resource_id
+    by_sizes = resource_types.VCPUS in reservation.params
     is_server = reservation.resource_type == resource_types.SERVER
     return resource_types.CAPACITY if is_server and by_sizes else reservation.resource_type
 

@@ -6,7 +6,6 @@ They raise the exceptions of :mod:`climate_core.cloud.errors`. Facts: Compute AP
 ``/flavors/{id}/os-extra_specs`` and ``/flavors/{id}/os-flavor-access``.
 """
 
-import dataclasses
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
@@ -21,6 +20,10 @@ from climate_core.cloud.servers import (
     list_flavors,
     list_hypervisors,
 )
+from climate_core.cloud.services import Service
+
+#: The last microversion that does not validate extra specs: a flavor may have any from before.
+_NOVA_UNVALIDATED = Service('Nova', 'compute', '2', '2.85')
 
 
 def find_hypervisors(conn: Connection, name: str) -> list[dict[str, Any]]:
@@ -74,20 +77,6 @@ def set_service_status(conn: Connection, service_id: str, reason: str | None) ->
     NOVA_HOSTS.request(conn, 'PUT', f'/os-services/{service_id}', body)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PrivateFlavor:
-    """A flavor with access for some projects only; its name is its id.
-
-    :param memory_mb: MiB
-    :param disk_gb: GiB of the root disk
-    """
-
-    id: str
-    vcpus: int
-    memory_mb: int
-    disk_gb: int
-
-
 def flavor_exists(conn: Connection, flavor_id: str) -> bool:
     """Return whether these rights see a flavor."""
     try:
@@ -97,38 +86,51 @@ def flavor_exists(conn: Connection, flavor_id: str) -> bool:
     return True
 
 
-def create_private_flavor(
+def create_reservation_flavor(
     conn: Connection,
-    flavor: PrivateFlavor,
-    extra_specs: Mapping[str, str],
+    reservation_id: str,
+    like: Mapping[str, Any],
     project_ids: Collection[str],
 ) -> None:
-    """Create a private flavor, or complete it; no project has access before it is complete.
+    """Create the private flavor of a reservation, or complete it.
 
+    Its id is that of the reservation, and its name contains that, as in Blazar. No project has
+    access before it is complete.
+
+    :param like: a flavor that gives servers the same, as nova-api shows it at microversion 2.61
+        or later
     :param project_ids: the projects with access
     :raises climate_core.exceptions.Permanent: Nova rejects its values
     """
-    path = f'/flavors/{flavor.id}'
+    path = f'/flavors/{reservation_id}'
+    extra_specs = {**like['extra_specs'], **dict.fromkeys(lanes.MARKS, reservation_id)}
     try:
         existing = NOVA.read(conn, path, 'flavor')
     except errors.Gone:
         existing = {}
-        _create_flavor(conn, flavor)
+        _create_flavor(conn, reservation_id, like)
     if not extra_specs.items() <= (existing.get('extra_specs') or {}).items():
-        NOVA.request(conn, 'POST', f'{path}/os-extra_specs', {'extra_specs': dict(extra_specs)})
+        body = {'extra_specs': extra_specs}
+        _NOVA_UNVALIDATED.request(conn, 'POST', f'{path}/os-extra_specs', body)
     rows = NOVA.read(conn, f'{path}/os-flavor-access', 'flavor_access') if existing else ()
     present = {row['tenant_id'] for row in rows}
     for project_id in sorted({*project_ids} - present):
         _grant_access(conn, path, project_id)
 
 
-def _create_flavor(conn: Connection, flavor: PrivateFlavor) -> None:
+def _flavor_name(reservation_id: str) -> str:
+    return f'reservation:{reservation_id}'
+
+
+def _create_flavor(conn: Connection, reservation_id: str, like: Mapping[str, Any]) -> None:
     body = {
-        'id': flavor.id,
-        'name': flavor.id,
-        'vcpus': flavor.vcpus,
-        'ram': flavor.memory_mb,
-        'disk': flavor.disk_gb,
+        'id': reservation_id,
+        'name': _flavor_name(reservation_id),
+        'vcpus': like['vcpus'],
+        'ram': like['ram'],
+        'disk': like['disk'],
+        'OS-FLV-EXT-DATA:ephemeral': like['OS-FLV-EXT-DATA:ephemeral'],
+        'swap': like['swap'] or 0,
         'os-flavor-access:is_public': False,
     }
     try:
@@ -160,6 +162,7 @@ def list_reservation_flavors(conn: Connection) -> Iterator[str]:
     One call for each thousand flavors.
     """
     for flavor in list_flavors(conn):
-        lane = (flavor.get('extra_specs') or {}).get(lanes.EXTRA_SPEC)
-        if lane == flavor['id'] == flavor['name'] and not flavor['os-flavor-access:is_public']:
-            yield str(lane)
+        named = str((flavor.get('extra_specs') or {}).get(lanes.EXTRA_SPEC))
+        own = named == flavor['id'] and flavor['name'] == _flavor_name(named)
+        if own and not flavor['os-flavor-access:is_public']:
+            yield named

@@ -10,7 +10,7 @@ from oslo_policy import policy
 
 from climate_common import resource_types
 from climate_core.packages import ManagerParts, PoolCheck, ReservationPackage
-from climate_hosts import hosts
+from climate_hosts import flavors, hosts
 
 if TYPE_CHECKING:
     from sqlalchemy import orm
@@ -54,19 +54,14 @@ class HostPackage(ReservationPackage):
     def view_allocations(self, reservation: 'Reservation') -> Mapping[str, Any]:
         """Return the allocated hosts, and fields that Blazar's clients read.
 
-        The latter are Blazar's action before the end, and what it creates in Nova for
-        reservations by sizes, of which only the flavor is needed.
+        The latter are Blazar's action before the end, and what it creates in Nova for capacity.
         """
         names = [allocation.unit['hypervisor_hostname'] for allocation in reservation.allocations]
         match reservation.resource_type:
             case resource_types.HOST:
                 blazar = {'before_end': reservation.params.get('before_end', 'default')}
-            case resource_types.SIZES:
-                blazar = {
-                    'flavor_id': reservation.id,
-                    'aggregate_id': None,
-                    'server_group_id': None,
-                }
+            case resource_types.CAPACITY | resource_types.SIZES:
+                blazar = flavors.view(reservation.params, reservation.id)
             case _:
                 blazar = {}
         return {'hosts': names, **blazar}
@@ -105,6 +100,11 @@ class HostPackage(ReservationPackage):
         yield HostWatch(conf, database, cloud, parts.plugins, parts.calendar, metrics)
         if has_power:
             yield HostPower(conf, database, drivers.load_driver(conf), cloud)
+
+    def add_import_commands(self, subparsers: Any) -> None:
+        from climate_hosts.blazar import command
+
+        command.add_command(subparsers)
 
     def list_pool_checks(self) -> Iterable[PoolCheck]:
         from climate_hosts.watch import isolation

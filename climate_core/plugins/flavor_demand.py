@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from climate_common import limits, resource_types
+from climate_common import lanes, limits, resource_types
 from climate_core import exceptions
 from climate_core.cloud import servers
 
@@ -93,7 +93,11 @@ def read_demand(flavor: Mapping[str, Any]) -> FlavorDemand:
     requested: dict[str, int] = {}
     traits: dict[str, set[str]] = {value: set() for value in _VALUES}
     groups: dict[str, set[str]] = {}
-    specs = {name: str(value) for name, value in flavor['extra_specs'].items()}
+    specs = {
+        name: str(value)
+        for name, value in flavor['extra_specs'].items()
+        if name not in lanes.MARKS
+    }
     for name, value in specs.items():
         _check(name, value)
         found = _EXTRA_SPEC.fullmatch(name)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Show what a reservation holds, with links to the pages of other panels."""
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -47,16 +48,30 @@ def summarize_request(reservation: Reservation) -> str:
         parts.append(str(least) if least == most else f'{least}-{most}')
     if params.get('amount') is not None:
         parts.append(str(params['amount']))
-    for name in ('vcpus', 'memory_mb', 'disk_gb'):
-        if params.get(name) is not None:
-            parts.append(f'{words.word(words.UNITS, name)}: {amounts.show(name, params[name])}')
-    for name in ('hypervisor_properties', 'resource_properties', 'resources', 'pool'):
+    conditions = ['hypervisor_properties', 'resource_properties', 'resources', 'pool']
+    if reservation.resource_type == resource_types.CAPACITY:
+        parts.append(_flavor_name(params))
+        conditions.remove('resource_properties')
+    else:
+        for name in ('vcpus', 'memory_mb', 'disk_gb'):
+            if params.get(name) is not None:
+                size = amounts.show(name, params[name])
+                parts.append(f'{words.word(words.UNITS, name)}: {size}')
+    for name in conditions:
         if params.get(name):
             parts.append(str(params[name]))
     server = params.get('server')
     if isinstance(server, Mapping):
         parts.append(_('to be created: %s') % (server.get('name') or server.get('count') or 1))
     return ', '.join(str(each) for each in parts) or '-'
+
+
+def _flavor_name(params: Mapping[str, Any]) -> str:
+    """Return the name of the flavor of the request; only its text is shown, as in Blazar."""
+    try:
+        return str(json.loads(params['resource_properties'])['name'])
+    except (KeyError, TypeError, ValueError):
+        return str(params.get('flavor_id'))
 
 
 def _links(

@@ -5,9 +5,10 @@ The calendar counts what a server takes of each host; Placement counts the serve
 in, by the slots of the lanes. ``flavor:instance`` takes a flavor; ``virtual:instance`` of
 Blazar takes sizes.
 
-Nova's users choose sizes by a flavor, so the lease service creates one whose id and name are
-those of the reservation. It is private to the projects that may enter, and its extra spec
-``climate:reservation`` lets nova-scheduler know the reservation without a hint.
+Both have a private flavor of the reservation, as in Blazar (:mod:`climate_hosts.flavors`). The
+projects that may enter have access to it, and its extra spec ``climate:reservation`` lets
+nova-scheduler know the reservation without a hint. Servers of any flavor that gives the same may
+enter with the hint.
 
 Blazar creates its flavor while the user waits for the response, and leaves it behind when the
 lease is not written after all. The response names the flavor, but no user can boot with it
@@ -20,15 +21,19 @@ are null.
 """
 
 import abc
+import fnmatch
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from oslo_config import cfg
+
 from climate_common import lanes, limits, resource_types
+from climate_core import exceptions
 from climate_core.calendar.model import Demand, Unit
 from climate_core.cloud import errors, servers
 from climate_core.plugins import filters, flavor_demand
 from climate_core.plugins.base import Done, PollAgain
-from climate_hosts import nova
+from climate_hosts import flavors, nova
 from climate_hosts.plugins import lane_options, lane_plugin
 
 if TYPE_CHECKING:
@@ -36,7 +41,11 @@ if TYPE_CHECKING:
     from climate_core.lease.model import AllocatedUnit, Lease, Reservation
 
 #: The values of ``affinity`` that Blazar's clients send.
-_AFFINITIES: Final = {'None': None, 'True': True, 'False': False}
+_AFFINITIES: Final = {
+    **dict.fromkeys(('', 'None', 'none')),
+    **dict.fromkeys(('True', 'true'), True),
+    **dict.fromkeys(('False', 'false'), False),
+}
 #: What reservations of this kind have in common.
 SCHEMA: Final[Mapping[str, Any]] = {
     'amount': {
@@ -64,12 +73,11 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
     noun = 'servers'
 
     @abc.abstractmethod
-    def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return the amounts of a host that a server takes: by unit, or by resource class."""
+    def _flavor(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what servers get, as the fields of a flavor in nova-api."""
 
-    def _sizes(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        """Return the amounts of a server that count against limits of its project, by unit."""
-        return self._piece(params)
+    def _shape(self, params: Mapping[str, Any]) -> str | None:
+        return lanes.flavor_shape(self._flavor(params))
 
     def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
         params = self._with_defaults(values, amount=1, affinity=None)
@@ -77,9 +85,11 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
         return params | {'affinity': _AFFINITIES.get(affinity, affinity)}
 
     def amounts(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        amount = params['amount']
-        sizes = {unit: amount * size for unit, size in self._sizes(params).items()}
-        return {resource_types.SERVERS: amount, **sizes}
+        amount, sizes = params['amount'], servers.read_flavor_sizes(self._flavor(params))
+        return {
+            resource_types.SERVERS: amount,
+            **{unit: amount * size for unit, size in sizes.items()},
+        }
 
     def _demand(self, params: Mapping[str, Any]) -> Demand:
         amount, affinity = params['amount'], params.get('affinity')
@@ -94,11 +104,45 @@ class ServerCapacityPlugin(lane_plugin.LanePlugin):
         )
 
     def _filter(self, conditions: filters.Filter, params: Mapping[str, Any]) -> 'FlavorFilter':
-        piece = {unit: size for unit, size in self._piece(params).items() if size}
-        return FlavorFilter(conditions, params, piece)
+        return FlavorFilter(conditions, flavor_demand.read_demand(self._flavor(params)))
 
     def _slots(self, allocation: 'AllocatedUnit') -> int:
         return allocation.pieces
+
+    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
+        """Create the flavor, and prepare the lanes, closed."""
+        self._create_flavor(lease, reservation)
+        prepared = super().prepare(lease, reservation)
+        if not isinstance(prepared, Done):
+            return prepared
+        return Done({**(prepared.progress or {}), _FLAVOR: True})
+
+    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+        """Open a lane of each host to servers of the flavor, which is created if it is missing.
+
+        :raises climate_core.exceptions.Permanent: Nova rejects the flavor, for example because it
+            has no such project in ``share_with``
+        """
+        prepared = (reservation.progress or {}).get(_FLAVOR)
+        # The flavor may have been deleted: without it no server could enter.
+        if not prepared or not nova.flavor_exists(self.cloud.service(), reservation.id):
+            self._create_flavor(lease, reservation)
+        return super().start(lease, reservation)
+
+    def _create_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
+        nova.create_reservation_flavor(
+            self.cloud.service(),
+            reservation.id,
+            self._flavor(reservation.params),
+            {lease.project_id, *reservation.params.get('share_with', ())},
+        )
+
+    def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
+        """Close the lanes, remove the servers that are in them, then delete the flavor."""
+        wait = super().end(lease, reservation)
+        if wait is None:
+            nova.delete_flavor(self.cloud.service(), reservation.id)
+        return wait
 
 
 class FlavorFilter(lane_plugin.HostFilter):
@@ -111,14 +155,12 @@ class FlavorFilter(lane_plugin.HostFilter):
     :ivar piece: the amounts of a host that a server takes
     """
 
-    def __init__(
-        self, conditions: filters.Filter, params: Mapping[str, Any], piece: Mapping[str, int]
-    ) -> None:
+    def __init__(self, conditions: filters.Filter, demand: flavor_demand.FlavorDemand) -> None:
         super().__init__(conditions)
-        self.piece = piece
-        self._required = frozenset(params.get('_required', ()))
-        self._forbidden = frozenset(params.get('_forbidden', ()))
-        self._large = frozenset(name for name, amount in piece.items() if amount > 1)
+        self.piece = demand.piece
+        self._required = demand.required
+        self._forbidden = demand.forbidden
+        self._large = frozenset(name for name, amount in self.piece.items() if amount > 1)
 
     def matches(self, unit: Unit) -> bool:
         properties, piece = unit.properties, self.piece
@@ -158,30 +200,18 @@ class CapacityPlugin(ServerCapacityPlugin):
     ) -> dict[str, Any]:
         with errors.for_user('flavor_id'):
             flavor = servers.get_flavor(self.cloud.user(context), values['flavor_id'])
-            if 'extra_specs' not in flavor:
+            hidden = 'extra_specs' not in flavor
+            if hidden:
                 # The user may see the flavor, but not these.
                 flavor = servers.get_flavor(self.cloud.service(), values['flavor_id'])
-        demand = flavor_demand.read_demand(flavor)
-        return {
-            **self._normalized_params(values),
-            # What a flavor gives cannot be changed, but it can be deleted.
-            '_shape': lanes.flavor_shape(flavor),
-            '_sizes': servers.read_flavor_sizes(flavor),
-            '_piece': dict(demand.piece),
-            '_required': sorted(demand.required),
-            '_forbidden': sorted(demand.forbidden),
-        }
+        flavor_demand.read_demand(flavor)
+        return self._normalized_params(values) | flavors.source_params(flavor, hidden)
 
-    def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        piece: Mapping[str, int] = params['_piece']
-        return piece
+    def _normalized_params(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return super()._normalized_params(flavors.drop_shown(values))
 
-    def _sizes(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        sizes: Mapping[str, int] = params['_sizes']
-        return sizes
-
-    def _shape(self, params: Mapping[str, Any]) -> str | None:
-        return str(params['_shape'])
+    def _flavor(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return flavors.source(params)
 
 
 def _size(minimum: int, description: str) -> dict[str, Any]:
@@ -206,56 +236,52 @@ class SizesPlugin(ServerCapacityPlugin):
         resource_types.VCPUS: _size(1, 'The CPUs of each server.'),
         resource_types.MEMORY_MB: _size(1, 'The memory of each server in MiB.'),
         resource_types.DISK_GB: _size(0, 'The disk of each server in GiB.'),
+        'ephemeral_gb': _size(0, 'The ephemeral disk of each server in GiB. By default 0.'),
+        'extra_specs': {
+            'type': 'object',
+            'maxProperties': 25,
+            'propertyNames': {'pattern': limits.json_pattern('[a-zA-Z0-9_:. -]{1,255}')},
+            'additionalProperties': {
+                'type': 'string',
+                'maxLength': limits.NAME_LENGTH,
+                'pattern': limits.json_pattern(limits.TEXT_PATTERN),
+            },
+            'description': 'Extra specs of the flavor. The operator sets which are allowed.',
+        },
         **SCHEMA,
     }
     required = (resource_types.VCPUS, resource_types.MEMORY_MB, resource_types.DISK_GB)
+    options = (
+        *lane_options.OPTIONS,
+        cfg.ListOpt(
+            'extra_specs',
+            default=['trait:*'],
+            help='Extra specs that users may request for the flavor of a reservation by sizes: '
+            'names, or patterns with *. Climate creates the flavor with its own rights, so a user '
+            'gets what otherwise only administrators of Nova grant by a flavor.',
+        ),
+    )
 
     def _check_request(
         self,
         context: 'RequestContext',  # noqa: ARG002
         values: Mapping[str, Any],
     ) -> dict[str, Any]:
-        return self._normalized_params(values)
+        params = self._normalized_params(values)
+        allowed = self.conf[self.resource_type].extra_specs
+        for name in sorted(params.get('extra_specs', ())):
+            if not any(fnmatch.fnmatchcase(name, pattern) for pattern in allowed):
+                raise exceptions.BadRequest(
+                    f'extra_specs: {name} is not allowed here, only '
+                    f'{", ".join(allowed) or "none"}.',
+                    field='extra_specs',
+                )
+        try:
+            flavor_demand.read_demand(self._flavor(params))
+        except exceptions.BadRequest as exc:
+            message = exc.message.removeprefix('flavor_id: ')
+            raise exceptions.BadRequest(f'extra_specs: {message}', field='extra_specs') from None
+        return params
 
-    def _piece(self, params: Mapping[str, Any]) -> Mapping[str, int]:
-        return {unit: params[unit] for unit in self.required}
-
-    def _shape(self, params: Mapping[str, Any]) -> str | None:
-        vcpus, memory_mb, disk_gb = (params[unit] for unit in self.required)
-        return lanes.shape(vcpus, memory_mb, disk_gb, 0, 0, {})
-
-    def prepare(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | Done | None:
-        """Create the flavor, and prepare the lanes, closed."""
-        self._create_flavor(lease, reservation)
-        prepared = super().prepare(lease, reservation)
-        if not isinstance(prepared, Done):
-            return prepared
-        return Done({**(prepared.progress or {}), _FLAVOR: True})
-
-    def start(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        """Open a lane of each host to servers of the flavor, which is created if it is missing.
-
-        :raises climate_core.exceptions.Permanent: Nova rejects the flavor, for example because it
-            has no such project in ``share_with``
-        """
-        prepared = (reservation.progress or {}).get(_FLAVOR)
-        # The flavor may have been deleted: without it no server could enter.
-        if not prepared or not nova.flavor_exists(self.cloud.service(), reservation.id):
-            self._create_flavor(lease, reservation)
-        return super().start(lease, reservation)
-
-    def _create_flavor(self, lease: 'Lease', reservation: 'Reservation') -> None:
-        vcpus, memory_mb, disk_gb = (reservation.params[unit] for unit in self.required)
-        nova.create_private_flavor(
-            self.cloud.service(),
-            nova.PrivateFlavor(reservation.id, vcpus, memory_mb, disk_gb),
-            {lanes.EXTRA_SPEC: reservation.id},
-            {lease.project_id, *reservation.params.get('share_with', ())},
-        )
-
-    def end(self, lease: 'Lease', reservation: 'Reservation') -> PollAgain | None:
-        """Close the lanes, remove the servers that are in them, then delete the flavor."""
-        wait = super().end(lease, reservation)
-        if wait is None:
-            nova.delete_flavor(self.cloud.service(), reservation.id)
-        return wait
+    def _flavor(self, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        return flavors.by_sizes(params)

@@ -37,7 +37,9 @@ def isolate_pool(context: Any, spec: Any) -> bool:
     :returns: True: nova logs that the row was used
     :raises nova.exception.RequestFilterFailed: the flavor names a reservation by no uuid
     """
-    if members := _lanes(context, spec):
+    members = _lanes(context, spec)
+    requests.drop_blazar_spec(spec)
+    if members:
         requests.require_lane(spec, members)
     else:
         requests.forbid_pool(spec)

@@ -97,6 +97,17 @@ def forbid_pool(spec: Any) -> None:
     spec.requested_destination.append_forbidden_aggregates({lanes.POOL})
 
 
+def drop_blazar_spec(spec: Any) -> None:
+    """Remove the extra spec that only clients of Blazar read from the flavor of a reservation.
+
+    Nova's AggregateInstanceExtraSpecsFilter would require a host aggregate for it. A flavor of
+    Blazar, which has such an aggregate, keeps it. The request is the copy of this scheduler.
+    """
+    specs = _extra_specs(spec)
+    if lanes.EXTRA_SPEC in specs and specs.get(lanes.BLAZAR_SPEC) == specs[lanes.EXTRA_SPEC]:
+        del specs[lanes.BLAZAR_SPEC]
+
+
 def _hints(spec: Any) -> dict[str, list[str]]:
     return (spec.scheduler_hints if 'scheduler_hints' in spec else None) or {}
 

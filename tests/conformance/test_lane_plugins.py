@@ -55,7 +55,15 @@ KINDS = {
         slots=3,
         more={'amount': 2, 'affinity': False},
         too_much={'amount': 100_000},
-        bad=[({'vcpus': 0}, 'vcpus'), ({'disk_gb': -1}, 'disk_gb'), *NO_ROOM],
+        bad=[
+            ({'vcpus': 0}, 'vcpus'),
+            ({'disk_gb': -1}, 'disk_gb'),
+            ({'ephemeral_gb': -1}, 'ephemeral_gb'),
+            ({'extra_specs': {'quota:cpu_shares': '5'}}, 'extra_specs'),
+            ({'extra_specs': {'trait:custom': 'required'}}, 'extra_specs'),
+            ({'extra_specs': {'trait:CUSTOM_A': 1}}, 'extra_specs.trait:CUSTOM_A'),
+            *NO_ROOM,
+        ],
     ),
 }
 #: What none of them takes -> the field that is blamed.
@@ -198,6 +206,19 @@ def test_wake_up_opens_one_lane_to_those_who_may_enter_and_does_so_once(world):
     assert world.written(lambda: world.wake_up(lease)) == 0
 
 
+def test_capacity_has_a_flavor_from_the_preparation_to_the_end(world):
+    lease = world.lease()
+    present, name = set(world.state.flavors), lease.reservations[0].id
+    own = {name} - ({name} if world.kind.plugin is HostPlugin else set())
+    world.plugin.prepare(*world.read(lease))
+    assert world.state.flavors.keys() == present | own
+    world.state.flavors.pop(name, None)
+    assert world.wake_up(lease) is None
+    assert world.state.flavors.keys() == present | own
+    assert world.end(lease) is None
+    assert world.state.flavors.keys() == present
+
+
 def test_wake_up_of_what_is_promised_nothing(world):
     lease = world.lease()
     with world.engine.database.writer() as session:
@@ -222,7 +243,7 @@ def test_wake_up_waits_for_the_servers_and_the_end_of_the_earlier_lease(world):
     assert world.wake_up(later) is None
     assert world.open() == {'cn1': world.kind.slots}
     # An end that is late, or repeated, leaves alone what is another one's by now.
-    assert world.written(lambda: world.end(earlier)) == (world.kind.plugin is SizesPlugin)
+    assert world.written(lambda: world.end(earlier)) == (world.kind.plugin is not HostPlugin)
     assert world.open() == {'cn1': world.kind.slots}
 
 

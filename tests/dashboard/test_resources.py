@@ -68,5 +68,13 @@ def test_what_is_not_there_yet_is_what_was_asked_for() -> None:
         shown('physical:host', min=1, max=3, resource_properties='vcpus>=16') == '1-3, vcpus>=16'
     )
     assert shown('virtual:floatingip', amount=2) == '2'
+    sizes = {'vcpus': 2, 'memory_mb': 2048, 'disk_gb': 10}
+    by_sizes = shown('virtual:instance', resource_id='r', amount=2, **sizes)
+    assert by_sizes.startswith('2, ')
+    assert '2 GiB' in by_sizes
+    flavor: dict[str, Any] = {'flavor_id': 'r1', 'amount': 2, 'pool': 'fast', **sizes}
+    source = '{"id": "1", "name": "m1.small"}'
+    assert shown('flavor:instance', **flavor, resource_properties=source) == '2, m1.small, fast'
+    assert shown('flavor:instance', **flavor) == '2, r1, fast'
     assert shown('virtual:instance', server={'name': 'web', 'count': 2}) == 'to be created: web'
     assert shown('virtual:stack') == '-'

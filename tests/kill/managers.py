@@ -322,6 +322,8 @@ retry_interval = 1
 preemption_notice = 0
 [physical:host]
 prepare_seconds = 7200
+[flavor:instance]
+prepare_seconds = 7200
 [oslo_messaging_notifications]
 driver = log
 [cloud]

@@ -5,6 +5,7 @@ import sqlalchemy as sa
 
 from climate_common import lanes
 from climate_core.calendar.calendar import Calendar
+from climate_core.cloud.servers import list_flavors
 from climate_core.cloud.trusts import Trusts
 from climate_core.context import RequestContext
 from climate_core.db import sql, tables
@@ -51,10 +52,10 @@ class Pool:
     def enrol(self, name, **values):
         self._hosts.create_host(RequestContext(user_id='operator'), {'name': name, **values})
 
-    def lease(self, count, start='now', **more):
-        """Create a lease of hosts, and return it."""
-        wanted = {'resource_type': 'physical:host', 'min': count}
-        body = {'name': 'lease1', 'reservations': [wanted]}
+    def lease(self, count, start='now', wanted=None, **more):
+        """Create a lease of hosts, or of what is wanted in their place, and return it."""
+        hosts = {'resource_type': 'physical:host', 'min': count}
+        body = {'name': 'lease1', 'reservations': [wanted or hosts]}
         body.update(start_date=start, end_date='2099-01-01 00:00', **more)
         lease_id = get_id(self._leases.creator.create_lease(self._alice(), body))
         return leases.read(self.stage.database, lease_id)
@@ -118,6 +119,10 @@ class Pool:
             column = tables.ALLOCATIONS.c
             query = sa.select(column.unit_id).where(column.end > sql.now(session))
             return sorted(found[each] for each in session.scalars(query))
+
+    def flavors(self):
+        """Return the flavors of the cloud by their ids."""
+        return {each['id']: each for each in list_flavors(self.conn)}
 
     def written(self):
         """Return how many requests that change something Placement has accepted."""

@@ -6,6 +6,7 @@ What one has done the next one does not do again, so it dies after what comes ne
 
 import pytest
 
+from climate_common import lanes
 from climate_core import exceptions
 from climate_hosts import placement
 from climate_hosts.watch.repair import HostRepair
@@ -91,6 +92,38 @@ def test_prepare_start_and_end(stage):
     assert stage.cloud.effects()[server] == ['delete']
     assert (pool.kept(), pool.open(), pool.allocations()) == ({}, set(), [])
     assert pool.written() == before + 6
+
+
+@pytest.mark.parametrize('stage', [e for e in ENGINES if e != 'sqlite'], indirect=True)
+def test_flavor_of_a_reservation(stage):
+    """It is made in three steps: the flavor, its extra specs, and who may use it."""
+    pool = Pool(stage, 'cn1')
+    stage.cloud.order('flavors', [{'id': 'm1', 'extra_specs': {'quota:cpu_shares': '5'}}])
+    wanted = {'resource_type': 'flavor:instance', 'flavor_id': 'm1'}
+    lease = pool.lease(1, start='+90m', wanted=wanted)
+    (reservation,) = lease.reservations
+    event = 'prepare_reservation'
+    die(stage, *[f'{WRITE}1'] * 4, f'{WRITE}2', f'finish.before:{event}:1')
+    stage.until(lambda: not [e for e in stage.lease(lease).events_of(event) if e.open])
+    check_no_error(stage.lease(lease))
+    own = pool.flavors()[reservation.id]
+    assert own['name'] == f'reservation:{reservation.id}'
+    assert own['extra_specs'] == {
+        'quota:cpu_shares': '5',
+        **dict.fromkeys(lanes.MARKS, reservation.id),
+    }
+
+    stage.kill_all()
+    pool.start(lease)
+    stage.manager()
+    stage.until(lambda: stage.lease(lease).status == 'ACTIVE')
+    stage.kill_all()
+    pool.end(lease)
+    # Of the lane three steps, see above; then the flavor.
+    die(stage, *[f'{WRITE}1'] * 4, 'finish.before:end_lease:1', 'finish.after:end_lease:1')
+    stage.until(lambda: stage.is_over(lease))
+    check_no_error(stage.lease(lease))
+    assert (pool.kept(), pool.open(), list(pool.flavors())) == ({}, set(), ['m1'])
 
 
 def test_replacement_of_a_host(stage):

@@ -126,6 +126,7 @@ def test_domain_imports_nothing_that_does_io() -> None:
         'climate_core.plugins.server_placement',
         'climate_core.plugins.flavor_demand',
         'climate_common',
+        'climate_hosts.blazar.plan',
         'climate_hosts.hosts',
         'climate_hosts.power.states',
         'climate_networks.units',

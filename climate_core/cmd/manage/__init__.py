@@ -75,4 +75,8 @@ def _add_commands(subparsers: Any) -> None:
         keys.add_subparsers(title='commands', dest='secrets_command', required=True)
     )
     repair.add_repair_commands(subparsers)
+    imports = subparsers.add_parser('import', help='compare with another reservation service')
+    services = imports.add_subparsers(title='services', dest='import_command', required=True)
+    for package in packages.list_packages():
+        package.add_import_commands(services)
     serve.add_command(subparsers)

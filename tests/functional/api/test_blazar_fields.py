@@ -35,14 +35,13 @@ RESERVATION = {
     *('resources_changed', 'resource_properties', *STAMPS),
 }
 SIZES = {'vcpus': 1, 'memory_mb': 512, 'disk_gb': 1}
+#: What Blazar creates in Nova.
+CREATED = {'flavor_id', 'aggregate_id', 'server_group_id'}
 #: What is asked for of each type, and what is answered beside that and the fields of them all.
 WANTED: dict[str, tuple[dict[str, Any], set[str]]] = {
     'physical:host': ({'min': 1, 'max': 1}, {'hypervisor_properties', 'before_end'}),
-    'flavor:instance': ({'flavor_id': 'm1', 'amount': 1}, {'affinity'}),
-    'virtual:instance': (
-        {**SIZES, 'amount': 1, 'affinity': None},
-        {'flavor_id', 'aggregate_id', 'server_group_id'},
-    ),
+    'flavor:instance': ({'flavor_id': 'm1', 'amount': 1}, {'affinity', *SIZES, *CREATED}),
+    'virtual:instance': ({**SIZES, 'amount': 1, 'affinity': None}, CREATED),
 }
 
 
@@ -124,6 +123,36 @@ def test_numbers_as_texts_and_texts_as_numbers(
 def test_text_that_is_no_integer_is_rejected(application: Any, amount: Any) -> None:
     asked = {'resource_type': 'flavor:instance', 'flavor_id': 'm1', 'amount': amount}
     assert create(application, 400, **asked)['field'] == 'reservations[0].amount'
+
+
+def test_sizes_as_warre_sends_them(application: Any) -> None:
+    sent = {
+        'resource_type': 'virtual:instance',
+        **SIZES,
+        'ephemeral_gb': 1,
+        'amount': 2,
+        'affinity': None,
+        'extra_specs': {},
+        'resource_properties': None,
+    }
+    (made,) = create(application, **sent)['lease']['reservations']
+    assert made['flavor_id'] == made['id']
+    assert (made['ephemeral_gb'], made['extra_specs'], made['affinity']) == (1, {}, None)
+
+
+@pytest.mark.parametrize(
+    ('sent', 'stored'),
+    [
+        *((each, None) for each in ('', 'none', 'None', None)),
+        *((each, True) for each in ('true', 'True', True)),
+        *((each, False) for each in ('false', 'False', False)),
+    ],
+)
+@pytest.mark.parametrize('kind', ['flavor:instance', 'virtual:instance'])
+def test_affinity_as_text(application: Any, kind: str, sent: Any, stored: bool | None) -> None:
+    asked = {'resource_type': kind, **WANTED[kind][0], 'affinity': sent}
+    (made,) = create(application, **asked)['lease']['reservations']
+    assert made['affinity'] is stored
 
 
 @pytest.mark.parametrize('on_start', ['', 'default', None])

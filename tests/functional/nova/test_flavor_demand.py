@@ -9,7 +9,7 @@ from climate_core import exceptions
 from climate_core.cloud.placement import PLACEMENT
 from climate_core.plugins import flavor_demand
 from climate_core.plugins.pool_capacity import CommonHostCapacity
-from climate_hosts import nova, placement
+from climate_hosts import placement
 from climate_hosts.plugins.capacity import CapacityPlugin
 from climate_hosts.watch.refresh import HostRefresher
 from tests.functional.nova.host_leases import HostLeasesTest
@@ -56,6 +56,7 @@ def _request_of_nova(extra_specs):
         {'trait:CUSTOM_A': 'required', 'trait:CUSTOM_B': 'forbidden'},
         {'hw:cpu_policy': 'shared', 'hw:cpu_sockets': '2', 'quota:vif_inbound_average': '10'},
         {'climate:reservation': '7b0e0b0c-7c5e-4f62-a3c0-3a3c8d1d0a11'},
+        {'aggregate_instance_extra_specs:reservation': '7b0e0b0c-7c5e-4f62-a3c0-3a3c8d1d0a11'},
     ],
 )
 def test_the_same_is_asked_for_as_nova_asks_for(extra_specs):
@@ -113,7 +114,8 @@ class TestFlavorsWithinStacks(HostLeasesTest):
     def test_private_flavor_is_known_by_its_name_and_by_its_id(self):
         """The preview of a stack names it as the template does."""
         conn, name = self.cloud.service(), 'private'
-        nova.create_private_flavor(conn, nova.PrivateFlavor(name, 2, 512, 1), {}, ())
+        sizes = {'vcpus': 2, 'ram': 512, 'disk': 1, 'os-flavor-access:is_public': False}
+        self.admin_api.post_flavor({'flavor': {'id': name, 'name': name, **sizes}})
         listed = self.admin_api.api_get('/flavors/detail').body['flavors']
         assert name not in {each['id'] for each in listed}
         wanted = {'flavorRef': name, 'block_device_mapping_v2': []}
@@ -190,7 +192,8 @@ class TestFlavorsOfCapacity(HostLeasesTest):
         lease = self._lease(3, resources__VCPU='0', resources__CUSTOM_GOLD='1')
         (reservation,) = lease.reservations
         assert reservation.amounts['vcpus'] == 3 * self.flavor['vcpus']
-        assert reservation.params['_piece'] == {
+        demand = self.world.plugins[self.TYPE].read_demand(reservation)
+        assert demand.piece == {
             'memory_mb': self.flavor['ram'],
             'disk_gb': self.flavor['disk'],
             'CUSTOM_GOLD': 1,

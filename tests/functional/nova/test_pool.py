@@ -8,6 +8,9 @@ import pytest
 from keystoneauth1 import exceptions as ks_exceptions
 from nova.scheduler import host_manager, request_filter
 from nova.scheduler.client import report
+from nova.scheduler.filters.aggregate_instance_extra_specs import (
+    AggregateInstanceExtraSpecsFilter,
+)
 
 from climate_common import lanes
 from climateclient.extension.errors import Incompatible
@@ -114,6 +117,18 @@ class TestFlavor(PoolTest):
         self.lanes['host1'].open(self.whole_host())
         flavor = self.like_the_usual({lanes.EXTRA_SPEC: str(uuid.uuid4())})
         self.assert_host(self.inside(flavorRef=flavor), 'host1')
+
+    def test_filter_by_aggregates_lets_a_reservation_pass_and_keeps_flavors_of_blazar(self):
+        """No aggregate has the metadata that the filter wants for what Blazar's clients read."""
+        filters = self.scheduler.manager.host_manager.enabled_filters
+        filters.append(AggregateInstanceExtraSpecsFilter())
+        self.lanes['host1'].open(self.slots())
+        marks = dict.fromkeys(lanes.MARKS, self.reservation)
+        server = self.boot(flavorRef=self.like_the_usual(marks))
+        self.assert_host(server, 'host1')
+        assert self.show(server)['flavor']['extra_specs'] == marks
+        of_blazar = self.like_the_usual({lanes.BLAZAR_SPEC: self.reservation})
+        self.assert_no_host(self.boot(flavorRef=of_blazar))
 
     def test_flavor_must_name_a_uuid(self):
         flavor = self.like_the_usual({lanes.EXTRA_SPEC: self.reservation})

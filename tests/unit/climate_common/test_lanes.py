@@ -23,7 +23,7 @@ FLAVOR = {
         ({'id': '2', 'name': 'other'}, True),
         ({'swap': ''}, True),
         ({'extra_specs': {'a': 'b', 'hw:cpu_policy': 'dedicated'}}, True),
-        ({'extra_specs': FLAVOR['extra_specs'] | {lanes.EXTRA_SPEC: 'r'}}, True),
+        ({'extra_specs': FLAVOR['extra_specs'] | dict.fromkeys(lanes.MARKS, 'r')}, True),
         ({'extra_specs': {'a': 'b'}}, False),
         *(
             ({name: 7}, False)

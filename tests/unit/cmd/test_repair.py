@@ -426,7 +426,11 @@ def test_flavors_of_reservations_that_are_over_are_deleted(
     run: Run, database: Database, fake: cloud_server.Server, capsys: Capsys
 ) -> None:
     EnrolledHosts(fake, database)
-    for flavor_id, name, reserved in (('a', 'a', 'a'), ('b', 'named', 'b'), ('c', 'c', 'other')):
+    for flavor_id, name, reserved in (
+        ('a', 'reservation:a', 'a'),
+        ('b', 'b', 'b'),
+        ('c', 'reservation:c', 'other'),
+    ):
         fake.state.flavors[flavor_id] = {
             'id': flavor_id,
             'name': name,
