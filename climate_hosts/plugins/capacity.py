@@ -257,8 +257,8 @@ class SizesPlugin(ServerCapacityPlugin):
             'extra_specs',
             default=['trait:*'],
             help='Extra specs that users may request for the flavor of a reservation by sizes: '
-            'names, or patterns with *. Climate creates the flavor with its own rights, so a user '
-            'gets what otherwise only administrators of Nova grant by a flavor.',
+            'names, or patterns with wildcards. Climate creates the flavor with its own rights, '
+            'so a user gets what otherwise only administrators of Nova grant by a flavor.',
         ),
     )
 
