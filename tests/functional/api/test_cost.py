@@ -91,5 +91,5 @@ def test_refused_request_takes_no_statement(count: Callable[..., int]) -> None:
     assert count('POST', '/v1/leases', {'name': 1}, 400) == 0
     assert count('GET', '/v1/plugins') == 0
     assert count('GET', '/', status=300) == 0
-    assert count('GET', '/v1/leases?colour=red', status=400) == 0
+    assert count('GET', '/v1/leases?status=red', status=400) == 0
     assert count('GET', '/v1/openapi.json') == 0
