@@ -20,7 +20,7 @@ from climate_core.cloud.connections import Cloud
 from climate_core.cloud.limits import Limits
 from climate_core.concurrency import ReservingLimit
 from climate_core.context import RequestContext
-from climate_core.db import leases
+from climate_core.db import leases, sql
 from climate_core.db.engine import Database
 from climate_core.plugins import base
 from climate_core.rpc import ManagerClient
@@ -398,14 +398,21 @@ def answer_pages(request: Request, name: str, read: PageReader) -> webob.Respons
 def _encode_pages(
     request: Request, name: str, read: PageReader, items: Sequence[dict[str, Any]], marker: Any
 ) -> Iterator[bytes]:
-    """Yield a JSON object with all pages, and a link to the next page after :data:`_MAX_PAGES`."""
-    yield jsonutils.dump_as_bytes({name: items})[: -len(b']}')]
-    for _ in range(_MAX_PAGES - 1):
+    """Yield a JSON object with all pages, or with some and a link to the next one.
+
+    It ends after :data:`_MAX_PAGES`, or after half the bytes that a page may have: members of a
+    project choose how much they store.
+    """
+    part = jsonutils.dump_as_bytes({name: items})[: -len(b']}')]
+    yield part
+    count, sent = 1, len(part)
+    while marker is not None and count < _MAX_PAGES and sent < sql.MAX_PAGE_BYTES // 2:
         items, marker = read(marker)
         if items:
-            yield b', ' + jsonutils.dump_as_bytes(items)[1:-1]
-        if marker is None:
-            break
+            part = b', ' + jsonutils.dump_as_bytes(items)[1:-1]
+            yield part
+            sent += len(part)
+        count += 1
     yield b']'
     if marker is not None:
         links = {f'{name}_links': next_links(request, str(marker))}

@@ -35,7 +35,8 @@ OPTS: list[cfg.Opt] = [
         min=1,
         max=10000,
         help='Maximum number of items of a page of a list. An answer to a request without limit '
-        'and marker has up to 100 pages; every other answer has a link to the next page.',
+        'and marker has up to 100 pages and about 4 MiB. An answer that ends earlier has a link '
+        'to the next page.',
     ),
     cfg.IntOpt(
         'feed_seconds',

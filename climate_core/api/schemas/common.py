@@ -75,7 +75,7 @@ PAGE_LIMIT: dict[str, Any] = {
     'minimum': 1,
     'maximum': 2**63 - 1,
     'description': 'Maximum number of results. It is reduced to ``[api] max_limit``. Without it, '
-    'and without ``marker``, the response has up to 100 pages.',
+    'and without ``marker``, the response has up to 100 pages and about 4 MiB.',
 }
 PAGE_LINKS: dict[str, Any] = {
     'type': 'array',
