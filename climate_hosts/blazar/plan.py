@@ -39,7 +39,7 @@ _SIZES: Final = {'vcpus': 'vcpus', 'memory_mb': 'memory_mb', 'local_gb': 'disk_g
 
 
 class Severity(enum.StrEnum):
-    """What a finding means for the import."""
+    """The effect of a finding on the import."""
 
     #: Its lease or resource cannot be taken over.
     STOP = 'stop'
@@ -51,7 +51,7 @@ class Severity(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Contents:
-    """What the database of Blazar has.
+    """The contents of the database of Blazar.
 
     :param rows: of each of :data:`climate_hosts.blazar.source.TABLES`
     :param now: the time of its server
@@ -101,7 +101,7 @@ class PlannedLease:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """What an import would take over.
+    """The leases, hosts and addresses that an import would take over, and the findings.
 
     :param history: status -> number of the leases that stay in Blazar
     :param next_event: when the next event of Blazar is due; None: none is
@@ -122,7 +122,7 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """What Climate has already.
+    """The leases, hosts and addresses that Climate has already.
 
     :param lease_ids: the ids of the leases of Blazar that Climate has, too
     :param host_names: the hosts of its pools
